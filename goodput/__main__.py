@@ -1,0 +1,5 @@
+"""`python -m goodput` is the command `goodput`."""
+
+from goodput.cli import main
+
+main()

@@ -1,0 +1,186 @@
+"""Where did the hours go? Events become spans, which tile each job's life; spans add up to the ledger.
+
+The rules are numbered in `data/README.md`. Everything is arrays over all events of all jobs at once: a cost
+that grows with events, whatever the number of jobs, faults and saves.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from goodput.events import CODE, JOB_EVENTS, codes, micros
+from goodput.saves import durable_saves
+
+CATEGORIES = ("productive", "checkpoint", "lost_work", "detection", "waiting", "restart", "unattributed")
+PRODUCTIVE, CHECKPOINT, LOST_WORK, DETECTION, WAITING, RESTART, UNATTRIBUTED = range(7)
+RUNNING = ("productive", "checkpoint", "lost_work")  # what a job's running clock counts
+FIRST_START = "first_start"  # what `launch` to `start` is charged to
+US_PER_HOUR = 3_600_000_000
+
+# The category of the time that follows an event; -1: that of before goes on.
+_PHASE = {
+    "launch": RESTART,
+    "start": PRODUCTIVE,
+    "checkpoint_start": CHECKPOINT,
+    "checkpoint_end": PRODUCTIVE,
+    "interrupt": DETECTION,
+    "detected": WAITING,
+    "nodes_ready": RESTART,
+    "running": PRODUCTIVE,
+    "end": UNATTRIBUTED,  # nothing follows within a job
+}
+# One more event than a log has: the last sign of life before a fault whose moment is not known.
+SILENCE = len(JOB_EVENTS)
+_PHASE_AFTER = np.array([_PHASE.get(event, -1) for event in JOB_EVENTS] + [UNATTRIBUTED])
+_BEGINS = np.isin([*JOB_EVENTS, "silence"], ["start", "running"])
+# What is missing where one of these is followed by one of those: the stretch between cannot be placed.
+_SKIPS = np.zeros((SILENCE + 1, SILENCE + 1), bool)
+_SKIPS[CODE["interrupt"], [CODE["nodes_ready"], CODE["running"]]] = True
+_SKIPS[CODE["detected"], CODE["running"]] = True
+
+
+class Rows(NamedTuple):
+    """The events of jobs as arrays, ordered; every index below is one into these."""
+
+    log_row: np.ndarray  # which row of the log it is
+    time: np.ndarray  # microseconds
+    job: np.ndarray  # code of the job
+    event: np.ndarray  # code of the event, or SILENCE
+    first: np.ndarray  # index of the first event of the job
+    closing: np.ndarray  # time of the next event of the job
+
+
+def spans(log: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a stretch of time, by job and time; the rows of a job tile its life exactly.
+
+    Columns: `job`, `start`, `end` (times), `category`, `cause` and `node` (what it is charged to; null for
+    productive and checkpoint time), `interruption` (row of `interruptions(log)`, -1 for none), `nodes` and
+    `gpus_per_node` held, and `gpu_hours`, float64, made from whole microseconds. The log must be ordered.
+    """
+    rows = _rows_of_jobs(log)
+    category, fault = _attribute(rows, log)
+    keep = np.flatnonzero(rows.closing > rows.time)  # what lasts no time is no span
+    category, fault, start, end = category[keep], fault[keep], rows.time[keep], rows.closing[keep]
+    nodes, gpus = (_held(log[name], rows)[keep] for name in ("nodes", "gpus_per_node"))
+    blamed = np.where(fault >= 0, rows.log_row[fault], -1)
+    number = np.cumsum(rows.event == CODE["interrupt"]) - 1
+    return pd.DataFrame(
+        {
+            "job": log["job"].array.take(rows.log_row[keep]),
+            "start": _times(start),
+            "end": _times(end),
+            "category": pd.Categorical.from_codes(category, CATEGORIES),
+            "cause": _charged_cause(log, blamed, category == RESTART),
+            "node": log["node"].array.take(blamed, allow_fill=True),
+            "interruption": np.where(fault >= 0, number[fault], -1),
+            "nodes": nodes,
+            "gpus_per_node": gpus,
+            "gpu_hours": (end - start) / US_PER_HOUR * nodes * gpus,
+        },
+        copy=False,
+    )
+
+
+def interruptions(log: pd.DataFrame) -> pd.DataFrame:
+    """Return one row an interruption, in the order of the log: `job`, `time`, `cause`, `node`, `planned`."""
+    found = log[(codes(log["event"]) == CODE["interrupt"]) & (codes(log["job"]) >= 0)]
+    return found[["job", "time", "cause", "node", "planned"]].reset_index(drop=True)
+
+
+def ledger(spans: pd.DataFrame, by: str | list[str] = "category") -> pd.Series:
+    """Return the GPU-hours of each `category`, `cause`, `node`, `job`, or of each pair of them."""
+    return spans.groupby(by, observed=False, sort=True)["gpu_hours"].sum()
+
+
+def _rows_of_jobs(log: pd.DataFrame) -> Rows:
+    job, event = codes(log["job"]), codes(log["event"])
+    log_row = np.flatnonzero((job >= 0) & (event < len(JOB_EVENTS)))
+    job, event, time = job[log_row], event[log_row], micros(log["time"])[log_row]
+    silent, since = _silences(job, event, time, micros(log["after"])[log_row])
+    if len(silent):
+        log_row, job = np.insert(log_row, silent, log_row[silent]), np.insert(job, silent, job[silent])
+        time, event = np.insert(time, silent, since), np.insert(event, silent, SILENCE)
+    new_job = np.diff(job, prepend=-1) != 0
+    first = np.maximum.accumulate(np.where(new_job, np.arange(len(job)), 0))
+    last = np.append(new_job[1:], True)[: len(job)]
+    return Rows(log_row, time, job, event, first, np.where(last, time, np.append(time[1:], 0)))
+
+
+def _silences(job, event, time, after) -> tuple[np.ndarray, np.ndarray]:
+    """Return the interrupts before which a training job was silent, and since when: any event is a sign of life."""
+    known = (event == CODE["interrupt"]) & (after != np.iinfo("int64").min) & (after < time)
+    index = np.flatnonzero(known)
+    index = index[(index > 0) & (job[index] == job[index - 1])]
+    index = index[np.isin(_PHASE_AFTER[event[index - 1]], [PRODUCTIVE, CHECKPOINT, -1])]
+    return index, np.maximum(after[index], time[index - 1])
+
+
+def _attribute(rows: Rows, log: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return for the stretch after each row its category, and the index of the interrupt it is charged to, or -1."""
+    index = np.arange(len(rows.time))
+    begin = np.flatnonzero(_BEGINS[rows.event])
+    stop, struck = _ends_of_runs(rows, begin)
+    is_async, save_id = log["async"].to_numpy()[rows.log_row], codes(log["id"])[rows.log_row]
+    saves = durable_saves(rows.event, begin, stop, is_async, save_id)
+    phase = _PHASE_AFTER[rows.event]
+    phase[saves.still_open] = CHECKPOINT
+    setters = np.flatnonzero(phase >= 0)
+    phase[_skipping(rows, setters)] = UNATTRIBUTED
+    setter = np.maximum.accumulate(np.where(phase >= 0, index, 0))
+    category = phase[setter]
+    fault = np.maximum.accumulate(np.where(rows.event == CODE["interrupt"], index, -1))
+    fault[(fault < rows.first) | (category < LOST_WORK)] = -1
+    silent = rows.event[setter] == SILENCE
+    fault[silent] = setter[silent] + 1
+    _lose_work(category, fault, begin, stop, struck, saves.newest)
+    return category, fault
+
+
+def _ends_of_runs(rows: Rows, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each stretch of training ends (index of its fault, or behind the job), and whether by a fault."""
+    is_fault = rows.event == CODE["interrupt"]
+    stops = np.flatnonzero(is_fault | (np.diff(rows.job, append=-1) != 0))
+    stop = stops[np.searchsorted(stops, begin)]
+    return stop + ~is_fault[stop], is_fault[stop]
+
+
+def _skipping(rows: Rows, setters: np.ndarray) -> np.ndarray:
+    """Return the rows that a later phase follows although one between is missing."""
+    now, following = setters[:-1], setters[1:]
+    skips = _SKIPS[rows.event[now], rows.event[following]] & (rows.job[now] == rows.job[following])
+    return now[skips]
+
+
+def _lose_work(category, fault, begin, stop, struck, newest) -> None:
+    """Turn compute since the newest durable save, up to a fault, into lost work charged to it, in place."""
+    index = np.flatnonzero(category == PRODUCTIVE)
+    run = np.searchsorted(begin, index, side="right") - 1
+    lost = struck[run] & (index >= newest[run]) & (index < stop[run])
+    category[index[lost]] = LOST_WORK
+    fault[index[lost]] = stop[run[lost]]
+
+
+def _held(column: pd.Series, rows: Rows) -> np.ndarray:
+    """Return the size that holds after each row: the last one given, within the job; 0 where none was."""
+    values = column.array._data[rows.log_row].astype("int64")
+    given = np.flatnonzero(~column.array._mask[rows.log_row])
+    last = np.maximum.accumulate(np.bincount(given, given, len(values)).astype("int64"))
+    return np.where(last >= rows.first, values[last], 0)
+
+
+def _times(micros: np.ndarray) -> pd.DatetimeIndex:
+    return pd.DatetimeIndex(micros.view("datetime64[us]")).tz_localize("UTC")
+
+
+def _charged_cause(log: pd.DataFrame, log_row: np.ndarray, restart: np.ndarray) -> pd.Categorical:
+    cause = log["cause"].array
+    taken = cause.take(log_row, allow_fill=True)
+    first = restart & (log_row < 0)
+    if not first.any():
+        return taken
+    if FIRST_START not in taken.categories:
+        taken = taken.add_categories([FIRST_START])
+    return pd.Categorical.from_codes(
+        np.where(first, taken.categories.get_loc(FIRST_START), taken.codes), dtype=taken.dtype
+    )

@@ -1,0 +1,224 @@
+"""From the shell: simulate, analyze, compare, sweep, checkpoint.
+
+Each command calls the package and prints. What cannot be used ends in one line on standard error and exit code 2.
+Modules are imported where a command needs them, so that each starts quickly.
+"""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from goodput.errors import BadInput
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+class Format(StrEnum):
+    """How a result is printed; csv where it is one table."""
+
+    text = "text"
+    json = "json"
+    csv = "csv"
+
+
+class Foreign(StrEnum):
+    """Log formats that have an importer."""
+
+    resiliency = "resiliency"
+
+
+Changes = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a scenario.")]
+Seeds = Annotated[int, typer.Option(help="Replications 1 to N of each scenario.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes; by default as many as help.", min=1)]
+Formats = Annotated[Format, typer.Option("--format", help="text, json, or csv for tables.")]
+
+
+_READ_AS = """{seeds} seeds a scenario. Intervals are of the mean; p10 to p90 is where 80 % of the runs fall.
+Differences are to the baseline, in percentage points, paired by seed. MTBI and node MTBF are pooled over the runs."""
+
+
+@app.callback()
+def _goodput() -> None:
+    """Of all the GPU-hours a training job held, how many trained the model, and where did the rest go?"""
+
+
+@app.command()
+def simulate(
+    scenario: str,
+    seed: Annotated[int, typer.Option(help="The replication.", min=0)] = 1,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="By default standard output.")] = None,
+    set_: Changes = None,
+) -> None:
+    """Write the event log of one simulated run, as JSON Lines."""
+    from goodput.logfile import log_text, write_log
+    from goodput.simulate import simulate
+
+    log = simulate(_scenario(scenario, set_), seed)
+    if output:
+        write_log(log, output)
+    else:
+        _print(log_text(log), end="")
+
+
+@app.command()
+def analyze(
+    logs: Annotated[list[Path], typer.Argument(metavar="LOG...")],
+    slo: Annotated[float | None, typer.Option(help="Goodput promised for each window, as 0.85.")] = None,
+    window_hours: Annotated[float, typer.Option(help="Length of an SLO window.")] = 168,
+    from_: Annotated[Foreign | None, typer.Option("--from", help="The format, where it is not ours.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Nodes, where the format does not say.", min=1)] = None,
+    gpus_per_node: Annotated[int | None, typer.Option(help="Likewise.", min=1)] = None,
+    step_seconds: Annotated[float | None, typer.Option(help="Reference time of a step.")] = None,
+    format: Formats = Format.text,
+) -> None:
+    """Say where the GPU-hours of a log went: category, cause, MTBI and MTBF, SLO."""
+    from goodput import analysis
+    from goodput.text import to_json
+
+    if not 0 < window_hours < float("inf"):
+        raise BadInput(f"--window-hours={window_hours} must be above 0 and finite")
+    log, findings = _read(logs, from_, nodes, gpus_per_node)
+    found = analysis.analyze(log, findings)
+    data = analysis.as_data(found)
+    if slo is not None:
+        data["slo"] = analysis.slo_data(found, slo, window_hours)
+    if step_seconds is not None:
+        data["reference_step"] = analysis.step_data(log, found, step_seconds)
+    if format is Format.csv:
+        _print(found.jobs.to_csv(), end="")
+    else:
+        _print(to_json(data) if format is Format.json else analysis.as_text(found, data))
+
+
+@app.command()
+def compare(
+    scenarios: Annotated[list[str] | None, typer.Argument(metavar="[SCENARIO]...")] = None,
+    seeds: Seeds = 20,
+    set_: Changes = None,
+    jobs: Jobs = None,
+    format: Formats = Format.text,
+) -> None:
+    """Compare scenarios (by default the seven) with the baseline, paired by seed."""
+    from goodput import experiment
+    from goodput.scenario import SEVEN
+    from goodput.text import comparison_json, comparison_text, shares_text, to_json
+
+    names = list(dict.fromkeys(["baseline", *(scenarios or SEVEN)]))
+    runs = experiment.experiment([_scenario(name, set_) for name in names], seeds, jobs)
+    table = experiment.compare(runs)
+    if format is Format.csv:
+        _print(table.to_csv(index=False), end="")
+    elif format is Format.json:
+        _print(to_json({"scenarios": comparison_json(table, experiment.cause_means(runs))}))
+    else:
+        _print(f"{comparison_text(table)}\n\n{shares_text(table)}\n\n{_READ_AS.format(seeds=seeds)}")
+
+
+@app.command()
+def sweep(
+    scenario: str,
+    path: Annotated[str, typer.Argument(help="A dotted path, as checkpoint.interval_minutes.")],
+    values: Annotated[str, typer.Argument(help="Values with commas between, as 10,30,90.")],
+    seeds: Seeds = 20,
+    set_: Changes = None,
+    jobs: Jobs = None,
+    format: Formats = Format.text,
+) -> None:
+    """Vary one parameter of a scenario; differences are to the scenario as it is, paired by seed."""
+    from goodput import experiment
+    from goodput.scenario import parse_value
+    from goodput.text import comparison_json, comparison_text, shares_text, to_json
+
+    wanted = [parse_value(value) for value in values.split(",")]
+    table = experiment.sweep(_scenario(scenario, set_), path, wanted, seeds, jobs)
+    if format is Format.csv:
+        _print(table.to_csv(index=False), end="")
+    elif format is Format.json:
+        _print(to_json({"scenario": scenario, "path": path, "values": comparison_json(table)}))
+    else:
+        _print(f"{scenario}, {path}, {seeds} seeds each\n\n{comparison_text(table)}\n\n{shares_text(table)}")
+
+
+@app.command()
+def checkpoint(
+    mtbi_hours: Annotated[
+        float, typer.Option(help="Mean time between interruptions of the job, not of a node.")
+    ],
+    write_minutes: Annotated[float, typer.Option(help="Time that training stands still for a save.")],
+    overhead_minutes: Annotated[float, typer.Option(help="Detection + waiting + restart, mean.")] = 0,
+    format: Formats = Format.text,
+) -> None:
+    """Say how often to save: Young, Daly and the exact optimum, and the goodput that follows."""
+    from goodput import checkpoint as formulas
+    from goodput.text import aligned, number, percent, to_json
+
+    mtbi = mtbi_hours * 60
+    rows = []
+    for name in ("young", "daly", "optimal"):
+        minutes = getattr(formulas, f"{name}_interval")(mtbi, write_minutes)
+        goodput = formulas.expected_goodput(minutes, mtbi, write_minutes, overhead_minutes)
+        rows.append({"formula": name, "interval_minutes": minutes, "goodput": goodput})
+    if format is Format.json:
+        asked = {
+            "mtbi_hours": mtbi_hours,
+            "write_minutes": write_minutes,
+            "overhead_minutes": overhead_minutes,
+        }
+        _print(to_json({**asked, "intervals": rows}))
+    elif format is Format.csv:
+        _print("formula,interval_minutes,goodput")
+        _print("\n".join(",".join(map(str, row.values())) for row in rows))
+    else:
+        table = [(row["formula"], number(row["interval_minutes"]), percent(row["goodput"])) for row in rows]
+        _print(aligned(("formula", "compute between saves, min", "expected goodput"), table))
+
+
+def _scenario(name: str, changes: list[str] | None):
+    from goodput.scenario import load_scenario, parse_changes
+
+    scenario = load_scenario(name)
+    return scenario.but(parse_changes(changes)) if changes else scenario
+
+
+def _read(logs: list[Path], foreign: Foreign | None, nodes: int | None, gpus_per_node: int | None):
+    if foreign is None:
+        from goodput.logfile import read_log
+
+        return read_log(logs)
+    from goodput.events import concat_logs
+    from goodput.importers.resiliency import read_resiliency
+
+    if gpus_per_node is None:
+        raise BadInput(f"--gpus-per-node must be given with --from {foreign}: the format does not say it")
+    found = [read_resiliency(path, gpus_per_node, nodes) for path in logs]
+    return concat_logs([log for log, _ in found]), [finding for _, findings in found for finding in findings]
+
+
+def _print(text: Any, end: str = "\n") -> None:
+    sys.stdout.write(f"{text}{end}")
+
+
+def main() -> None:
+    """Run the command line; what cannot be used ends in one line and exit code 2."""
+    try:
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+    except BadInput as error:
+        code = _refuse(error)
+    except typer.Abort:
+        code = 130
+    except Exception as error:
+        # usage errors of the parser carry their text; anything else is a fault of ours, and shows itself
+        if not hasattr(error, "format_message"):
+            raise
+        code = _refuse(error.format_message())
+    sys.exit(code or 0)
+
+
+def _refuse(reason: Any) -> int:
+    from goodput.text import printable
+
+    sys.stderr.write(f"goodput: {printable(reason)}\n")
+    return 2

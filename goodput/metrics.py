@@ -1,0 +1,172 @@
+"""How good, how sure? Goodput, MTBI, job MTBF and node MTBF, each with the interval that its few events allow.
+
+Rates are pooled: the sum of the time over the sum of the events, never a mean of runs or of percentages.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import chdtri, stdtrit  # not scipy.stats: it alone would double the start-up of a command
+
+from goodput.attribution import CATEGORIES, RUNNING, US_PER_HOUR
+from goodput.errors import BadInput
+from goodput.events import CHOSEN, codes, micros
+
+CONFIDENCE = 0.95
+
+
+class MeanTime(NamedTuple):
+    """A mean time between events, in hours: exposure / count, with its exact interval; infinite without events."""
+
+    hours: float
+    low: float
+    high: float
+    count: int
+    exposure_hours: float
+
+
+def mean_time(exposure_hours: float, count: int, confidence: float = CONFIDENCE) -> MeanTime:
+    """Return the mean time between `count` events in `exposure_hours`, with its exact chi-square interval.
+
+    For a time-truncated test of a Poisson process: low = 2T / chi2(1 - a/2; 2r + 2), high = 2T / chi2(a/2; 2r), with
+    r events, T hours, a = 1 - confidence; without events there is no upper bound. Source: W. Nelson, Applied Life
+    Data Analysis, 1982, ch. 6. Without exposure nothing is known: 0 to infinity.
+
+    >>> mean_time(500, 3, 0.90)  # doctest: +ELLIPSIS
+    MeanTime(hours=166.66..., low=64.48..., high=611.4..., count=3, exposure_hours=500.0)
+    """
+    tail = (1 - confidence) / 2
+    # chdtri inverts the upper tail
+    exposure_hours = float(exposure_hours)
+    low = 2 * exposure_hours / chdtri(2 * count + 2, tail)
+    high = 2 * exposure_hours / chdtri(2 * count, 1 - tail) if count else np.inf
+    return MeanTime(
+        exposure_hours / count if count else np.inf, float(low), float(high), int(count), exposure_hours
+    )
+
+
+class Mean(NamedTuple):
+    """A mean over replications, with its confidence interval (NaN for a single one) and the middle 80 %."""
+
+    mean: float
+    low: float
+    high: float
+    p10: float
+    p90: float
+    count: int
+
+
+def mean_interval(values, confidence: float = CONFIDENCE) -> Mean:
+    """Return the mean of independent replications with its Student-t interval.
+
+    >>> mean_interval([1.0, 2.0, 3.0])  # doctest: +ELLIPSIS
+    Mean(mean=2.0, low=-0.48413..., high=4.48413..., p10=1.2, p90=2.8, count=3)
+    """
+    values = np.asarray(values, float)
+    mean, count = float(values.mean()), len(values)
+    half = np.nan
+    if count > 1:
+        half = float(stdtrit(count - 1, (1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(count))
+    p10, p90 = (float(p) for p in np.quantile(values, [0.1, 0.9]))
+    return Mean(mean, mean - half, mean + half, p10, p90, count)
+
+
+def is_failure(interruptions: pd.DataFrame) -> pd.Series:
+    """Return which interruptions nobody chose: not planned, no time limit, no cancel, no preemption."""
+    return ~(interruptions["planned"] | interruptions["cause"].isin(CHOSEN))
+
+
+def hours(spans: pd.DataFrame) -> pd.Series:
+    """Return the length of each span, in hours, float64."""
+    return pd.Series((micros(spans["end"]) - micros(spans["start"])) / US_PER_HOUR, index=spans.index)
+
+
+def per_job(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a job: GPU-hours of each category, running hours, node-hours running, and counts.
+
+    Columns: the seven categories, `held_gpu_hours`, `goodput`, `running_hours`, `node_hours`, `interruptions`,
+    `failures`, `node_failures`.
+    """
+    jobs = spans["job"].array.categories
+    job, category = codes(spans["job"]), codes(spans["category"])
+    table = _sums(job * len(CATEGORIES) + category, spans["gpu_hours"], len(jobs) * len(CATEGORIES))
+    out = pd.DataFrame(
+        table.reshape(-1, len(CATEGORIES)), columns=list(CATEGORIES), index=pd.Index(jobs, name="job")
+    )
+    out["held_gpu_hours"] = out.sum(axis=1)
+    out["goodput"] = out["productive"] / out["held_gpu_hours"]
+    running = hours(spans) * (category < len(RUNNING))
+    out["running_hours"] = _sums(job, running, len(jobs))
+    out["node_hours"] = _sums(job, running * spans["nodes"], len(jobs))
+    struck = codes(interruptions["job"])
+    failed = is_failure(interruptions)
+    out["interruptions"] = _counts(struck, len(jobs))
+    out["failures"] = _counts(struck[failed], len(jobs))
+    out["node_failures"] = _counts(struck[failed & interruptions["node"].notna()], len(jobs))
+    return out
+
+
+def _sums(code: np.ndarray, values, length: int) -> np.ndarray:
+    return np.bincount(code, np.asarray(values, float), length)
+
+
+def _counts(code: np.ndarray, length: int) -> np.ndarray:
+    return np.bincount(code, minlength=length)
+
+
+class Rates(NamedTuple):
+    """The three mean times of one job or of many, pooled."""
+
+    mtbi: MeanTime
+    job_mtbf: MeanTime
+    node_mtbf: MeanTime
+
+
+def rates(jobs: pd.DataFrame, confidence: float = CONFIDENCE) -> Rates:
+    """Return MTBI, job MTBF (running time) and node MTBF (node-hours in a running job), from rows of `per_job`."""
+    total = jobs[["running_hours", "node_hours", "interruptions", "failures", "node_failures"]].sum()
+    return Rates(
+        mean_time(total["running_hours"], int(total["interruptions"]), confidence),
+        mean_time(total["running_hours"], int(total["failures"]), confidence),
+        mean_time(total["node_hours"], int(total["node_failures"]), confidence),
+    )
+
+
+def by_cause(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a cause, dearest first: `cause`, `count` of interruptions, `gpu_hours` charged to it."""
+    cost = spans.groupby("cause", observed=False)["gpu_hours"].sum()
+    count = interruptions["cause"].value_counts().reindex(cost.index, fill_value=0)
+    table = pd.DataFrame({"count": count, "gpu_hours": cost})
+    table = table[(table["count"] > 0) | (table["gpu_hours"] > 0)]
+    # equal costs by name, so that the order never depends on the order of the log
+    return (
+        table.rename_axis("cause").reset_index().sort_values(["gpu_hours", "cause"], ascending=[False, True])
+    )
+
+
+def by_node(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a node that was blamed, dearest first: `node`, `failures`, `gpu_hours` charged to it."""
+    cost = spans.groupby("node", observed=True)["gpu_hours"].sum()
+    count = interruptions.loc[is_failure(interruptions), "node"].value_counts()
+    table = pd.DataFrame({"failures": count, "gpu_hours": cost}).fillna(0)
+    table = table[(table["failures"] > 0) | (table["gpu_hours"] > 0)].astype({"failures": int})
+    return table.rename_axis("node").reset_index().sort_values(["gpu_hours", "node"], ascending=[False, True])
+
+
+def reference_steps(log: pd.DataFrame, spans: pd.DataFrame, step_seconds: float) -> tuple[int, float]:
+    """Return the steps that were kept, and goodput by them: kept steps x `step_seconds` / time held.
+
+    Another definition of goodput, for logs with a `step` field: kept are the newest step saved less the first one
+    loaded, by job. A step that is slower than the reference counts as waste. Raises BadInput without steps.
+    """
+    if not 0 < step_seconds < np.inf:
+        raise BadInput(f"step_seconds={step_seconds} must be above 0 and finite")
+    if "step" not in log or log["step"].isna().all():
+        raise BadInput("log: events must carry a step, so that kept steps can be counted")
+    steps = log.dropna(subset=["step"]).groupby("job", observed=True)["step"].agg(["first", "max"])
+    held = (
+        spans.groupby("job", observed=True)["end"].max() - spans.groupby("job", observed=True)["start"].min()
+    ).sum()
+    kept = int((steps["max"] - steps["first"]).sum())
+    return kept, kept * step_seconds / held.total_seconds()

@@ -1,0 +1,313 @@
+"""What do we assume? A scenario is a value: read from TOML, checked once, never changed.
+
+`load_scenario("baseline")` reads `data/scenarios/baseline.toml`; `scenario.but({"pool.spares": 8})` returns
+another scenario. The dotted paths are the keys of the TOML file, and the same everywhere.
+"""
+
+import copy
+import tomllib
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+
+from goodput import checkpoint
+from goodput.errors import BadInput, nearest
+
+SCENARIOS = Path(__file__).parents[1] / "data" / "scenarios"
+
+# The seven of the workbench, in the order of every table.
+SEVEN = (
+    "baseline",
+    "daly-interval",
+    "async-checkpoint",
+    "fast-hang-detection",
+    "no-spares",
+    "firmware-regression",
+    "combined",
+)
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
+FORMULAS = ("young", "daly", "optimal")
+
+
+class Part(BaseModel):
+    """A frozen part of a scenario: unknown keys, wrong types, NaN and infinity are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Job(Part):
+    """The training job: its size, and the minutes from healthy nodes to training again."""
+
+    nodes: Count
+    gpus_per_node: Count
+    restart_minutes: Positive
+    name: str | None = None
+
+
+class Pool(Part):
+    """Healthy nodes held beside the job at the start."""
+
+    spares: Annotated[int, Field(ge=0, le=10_000_000)]
+
+
+class Cohort(Part):
+    """Nodes that share a failure behaviour; without `nodes` it is all the rest of the pool."""
+
+    mtbf_hours: Positive
+    nodes: Count | None = None
+
+
+class Cause(Part):
+    """A reason of failures: its share of the failures of its scope, and what it takes to notice and mend."""
+
+    scope: Literal["node", "job"]
+    share: Share
+    detection_minutes: NotNegative
+    needs_repair: bool = False
+
+    @model_validator(mode="after")
+    def _only_nodes_are_repaired(self):
+        if self.scope == "job" and self.needs_repair:
+            raise ValueError("needs_repair must be false where scope is job: no node is to blame")
+        return self
+
+
+class JobFailures(Part):
+    """Failures that are not tied to a node; without `mtbi_hours` there are none."""
+
+    mtbi_hours: Positive | None = None
+
+
+def _interval(value: Any) -> float | str:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+    if not number and value not in FORMULAS:
+        raise ValueError(f"{value!r} must be a number above 0, or one of {', '.join(FORMULAS)}")
+    return value
+
+
+class Checkpoint(Part):
+    """Saves: compute time between two of them, and the time training stands still for one."""
+
+    interval_minutes: Annotated[Any, PlainValidator(_interval)]  # a number, or the name of a formula
+    blocking_minutes: Positive
+
+
+class Repair(Part):
+    """Repair of one node by one crew: exponential with this mean; without `crews` there are always enough."""
+
+    mean_hours: Positive
+    crews: Count | None = None
+
+
+class Scenario(Part):
+    """All that a simulation assumes. Times are in the unit that ends the name."""
+
+    name: Annotated[str, Field(min_length=1)]
+    days: Annotated[float, Field(gt=0, le=36_500)]
+    job: Job
+    pool: Pool
+    cohorts: Annotated[dict[str, Cohort], Field(min_length=1)]
+    causes: Annotated[dict[str, Cause], Field(min_length=1)]
+    job_failures: JobFailures = JobFailures()
+    checkpoint: Checkpoint
+    repair: Repair
+
+    @model_validator(mode="after")
+    def _parts_fit(self):
+        self._check_shares("node", wanted=True)
+        self._check_shares("job", wanted=self.job_failures.mtbi_hours is not None)
+        self._check_cohorts()
+        return self
+
+    def _check_shares(self, scope: str, wanted: bool) -> None:
+        total = sum(cause.share for cause in self.causes.values() if cause.scope == scope)
+        if wanted and abs(total - 1) > 1e-9:
+            raise ValueError(f"shares of causes with scope {scope} must add up to 1, not {total:.6g}")
+
+    def _check_cohorts(self) -> None:
+        rest = [name for name, cohort in self.cohorts.items() if cohort.nodes is None]
+        counted = sum(cohort.nodes or 0 for cohort in self.cohorts.values())
+        if len(rest) > 1:
+            raise ValueError(f"cohorts must leave out nodes at most once, not in {', '.join(rest)}")
+        if counted > self.pool_nodes or (not rest and counted < self.pool_nodes):
+            raise ValueError(f"cohorts must hold {self.pool_nodes} nodes (job and spares), not {counted}")
+
+    @property
+    def pool_nodes(self) -> int:
+        """Nodes in all: those of the job and the spares."""
+        return self.job.nodes + self.pool.spares
+
+    @cached_property
+    def cohort_sizes(self) -> dict[str, int]:
+        """Nodes of each cohort; node numbers run through the cohorts in this order, and the job takes the first."""
+        counted = sum(cohort.nodes or 0 for cohort in self.cohorts.values())
+        return {name: cohort.nodes or self.pool_nodes - counted for name, cohort in self.cohorts.items()}
+
+    @property
+    def node_failures_per_hour(self) -> float:
+        """Node failures per running hour of the job, at the mean failure rate of the pool."""
+        rates = (size / self.cohorts[name].mtbf_hours for name, size in self.cohort_sizes.items())
+        return self.job.nodes * sum(rates) / self.pool_nodes
+
+    @property
+    def job_failures_per_hour(self) -> float:
+        """Failures per running hour that are not tied to a node."""
+        return 1 / self.job_failures.mtbi_hours if self.job_failures.mtbi_hours else 0.0
+
+    @property
+    def nominal_mtbi_hours(self) -> float:
+        """1 / (job nodes x mean failure rate of the pool + rate of job failures), in running hours.
+
+        >>> round(load_scenario("baseline").nominal_mtbi_hours, 2)
+        14.78
+        """
+        return 1 / (self.node_failures_per_hour + self.job_failures_per_hour)
+
+    @property
+    def overhead_minutes(self) -> float:
+        """Mean detection + restart of an interruption; waiting is left out, as if spares never ran out."""
+        per_hour = {"node": self.node_failures_per_hour, "job": self.job_failures_per_hour}
+        detection = sum(per_hour[c.scope] * c.share * c.detection_minutes for c in self.causes.values())
+        return detection * self.nominal_mtbi_hours + self.job.restart_minutes
+
+    @property
+    def interval_minutes(self) -> float:
+        """Compute minutes between saves; `young`, `daly` and `optimal` are resolved at the nominal MTBI."""
+        asked = self.checkpoint.interval_minutes
+        if not isinstance(asked, str):
+            return asked
+        formula = getattr(checkpoint, f"{asked}_interval")
+        return formula(self.nominal_mtbi_hours * 60, self.checkpoint.blocking_minutes)
+
+    def but(self, changes: Mapping[str, Any], name: str | None = None) -> "Scenario":
+        """Return another scenario with dotted paths changed, and perhaps another name.
+
+        Raises BadInput for a path or a value that the scenario cannot have.
+
+        >>> load_scenario("baseline").but({"pool.spares": 8}).pool.spares
+        8
+        """
+        data = self.model_dump(exclude_none=True)
+        for path, value in changes.items():
+            _put(data, path, value)
+        if name is not None:
+            data["name"] = name
+        return _validated(data, self.name)
+
+
+def _put(data: dict, path: str, value: Any) -> None:
+    *parents, key = path.split(".")
+    for parent in parents:
+        data = data.setdefault(parent, {})
+        if not isinstance(data, dict):
+            raise BadInput(f"scenario: {path} must name a key: {parent} is a value and has none below it")
+    data[key] = copy.deepcopy(value)
+
+
+def _validated(data: dict, where: str) -> Scenario:
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise BadInput(f"{where}: {_first_problem(error)}") from None
+
+
+def _first_problem(error: ValidationError) -> str:
+    # A misspelt key shows up twice, as unknown and as missing: the unknown one explains both.
+    problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
+    problem = problems[0]
+    path = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        return f"{path} must be a known key; {nearest(str(problem['loc'][-1]), _known_keys(problem['loc'][:-1]))}"
+    if problem["type"] == "missing":
+        return f"{path} must be given"
+    if problem["type"] == "value_error":
+        return f"{path}{'=' if 'interval' in path else ': ' if path else ''}{problem['ctx']['error']}"
+    rule = problem["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    rule = {"number": "a number", "integer": "a whole number", "boolean": "true or false"}.get(rule, rule)
+    return f"{path}={problem['input']!r} must be {rule}"
+
+
+def _known_keys(parents: tuple) -> list[str]:
+    model: Any = Scenario
+    for parent in parents:
+        field = model.model_fields.get(parent) if model else None
+        kind = field.annotation if field else None
+        # cohorts and causes are tables of parts: the next parent is the user's own name
+        model = {"cohorts": Cohort, "causes": Cause}.get(parent, kind if isinstance(kind, type) else model)
+    return list(model.model_fields)
+
+
+def _merged(base: dict, changes: Mapping) -> dict:
+    out = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
+        out[key] = _merged(out[key], value) if both else value
+    return out
+
+
+def _read_toml(path: Path, seen: tuple[Path, ...] = ()) -> dict:
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        known = sorted(file.stem for file in SCENARIOS.glob("*.toml"))
+        raise BadInput(
+            f"scenario: {path.stem!r} must be a file or known; {nearest(path.stem, known)}"
+        ) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"{path}: must be a readable TOML file: {error}") from None
+    base = data.pop("base", None)
+    if base is None:
+        return data
+    if not isinstance(base, str) or path in seen:
+        raise BadInput(f"{path}: base={base!r} must name another scenario, and not lead back to this one")
+    return _merged(_read_toml(_find(base, path.parent), (*seen, path)), data)
+
+
+def _find(name: str, folder: Path) -> Path:
+    if name.endswith(".toml"):
+        return folder / name
+    beside = folder / f"{name}.toml"
+    return beside if beside.is_file() else SCENARIOS / f"{name}.toml"
+
+
+def load_scenario(name: str | Path) -> Scenario:
+    """Return the scenario of that name in `data/scenarios`, or of a TOML file (a name that ends in `.toml`).
+
+    A file may start from another one with `base = "baseline"` and say only what it changes.
+    Raises BadInput, naming the file, the key and what is allowed.
+
+    >>> load_scenario("no-spares").pool.spares
+    0
+    """
+    path = _find(str(name), Path())
+    return _validated(_read_toml(path), str(name))
+
+
+def parse_changes(pairs: list[str]) -> dict[str, Any]:
+    """Return `["pool.spares=8"]` as `{"pool.spares": 8}`; a value is read as TOML, else kept as text.
+
+    >>> parse_changes(["pool.spares=8", "checkpoint.interval_minutes=daly"])
+    {'pool.spares': 8, 'checkpoint.interval_minutes': 'daly'}
+    """
+    changes = {}
+    for pair in pairs:
+        path, equals, text = pair.partition("=")
+        if not (path and equals):
+            raise BadInput(f"--set: {pair!r} must be path=value, as in pool.spares=8")
+        changes[path.strip()] = parse_value(text)
+    return changes
+
+
+def parse_value(text: str) -> Any:
+    """Return a value as TOML reads it (`8`, `1.5`, `true`), else the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()

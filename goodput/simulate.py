@@ -1,0 +1,160 @@
+"""Play it once: a scenario and a seed become an event log, the same kind that a real job writes.
+
+Times start at 2025-01-01T00:00:00Z, and are whole microseconds: nothing drifts.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import simpy
+
+from goodput.cluster import US_PER_DAY, US_PER_MINUTE, Cluster, failure_tape, play
+from goodput.events import CODE, EVENT_DTYPE, make_log
+from goodput.scenario import Scenario
+from goodput.training import Job
+
+EPOCH_US = 1_735_689_600_000_000  # 2025-01-01T00:00:00Z
+_NONE = -1
+
+
+class Record(NamedTuple):
+    """What one run leaves: its noted events, and the stretches of training that its saves are laid in."""
+
+    time: np.ndarray
+    event: np.ndarray
+    cause: np.ndarray
+    node: np.ndarray
+    joined: np.ndarray
+    left: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+
+
+def simulate(scenario: Scenario, seed: int) -> pd.DataFrame:
+    """Return the event log of one run; the same scenario and seed give the same log, everywhere."""
+    return simulate_many(scenario, [seed])
+
+
+def simulate_many(scenario: Scenario, seeds: Iterable[int]) -> pd.DataFrame:
+    """Return the logs of several runs as one; each run is a job named as `job_name` says."""
+    seeds = list(seeds)
+    records = [_play(scenario, seed) for seed in seeds]
+    run = np.repeat(np.arange(len(seeds)), [len(record.time) for record in records])
+    noted = [np.concatenate(column) for column in list(zip(*records, strict=True))[:6]]
+    save_run, save_time, save_event = _saves(scenario, records)
+    run = np.concatenate([save_run, run])
+    time = np.concatenate([save_time, noted[0]])
+    # saves first and a stable sort: a save that ends as a fault strikes counts before it
+    order = np.lexsort((time, run))
+    noted = [np.concatenate([np.full(len(save_run), _NONE), column])[order] for column in noted[1:]]
+    event = np.where(
+        noted[0] == _NONE,
+        np.concatenate([save_event, np.zeros(len(run) - len(save_event), int)])[order],
+        noted[0],
+    )
+    return _frame(scenario, seeds, run[order], time[order], event, *noted[1:])
+
+
+def job_name(scenario: Scenario, seed: int) -> str:
+    """Return the name that a run's job has in its log."""
+    return f"{scenario.job.name or scenario.name}/seed-{seed}"
+
+
+def node_names(scenario: Scenario, first: int, last: int) -> str:
+    """Return the names of nodes `first` to `last`, folded.
+
+    >>> from goodput.scenario import load_scenario
+    >>> node_names(load_scenario("baseline"), 0, 127)
+    'node[0000-0127]'
+    """
+    width = _width(scenario)
+    return f"node{first:0{width}}" if first == last else f"node[{first:0{width}}-{last:0{width}}]"
+
+
+def cohort_names(scenario: Scenario) -> dict[str, str]:
+    """Return the folded names of the nodes of each cohort: what a reader of the log would have to know besides."""
+    ends = np.cumsum(list(scenario.cohort_sizes.values())).tolist()
+    starts = [0, *ends[:-1]]
+    return {
+        name: node_names(scenario, start, end - 1)
+        for name, start, end in zip(scenario.cohort_sizes, starts, ends, strict=True)
+        if end > start
+    }
+
+
+def _width(scenario: Scenario) -> int:
+    return max(4, len(str(scenario.pool_nodes - 1)))
+
+
+def _play(scenario: Scenario, seed: int, environment: type[simpy.Environment] = simpy.Environment) -> Record:
+    env, noted = environment(), []
+
+    def note(event, cause=None, node=None, joined=None, left=None):
+        noted.append((env.now, CODE[event], cause, node, joined, left))
+
+    cluster = Cluster(env, scenario, note)
+    job = Job(env, scenario, cluster, note)
+    env.process(play(failure_tape(scenario, seed), cluster, job))
+    env.run(until=round(scenario.days * US_PER_DAY))
+    if env.peek() == float("inf") and job.began is None:
+        raise RuntimeError(
+            f"the simulation is stuck at {env.now} us: job down, spares {cluster.spares.items}"
+        )
+    job.stop()
+    note("end")
+    columns = [
+        np.array([_NONE if value is None else value for value in column])
+        for column in zip(*noted, strict=True)
+    ]
+    begin, end = np.array(job.stretches, "int64").reshape(-1, 2).T
+    return Record(*columns, begin, end)
+
+
+def _saves(scenario: Scenario, records: list[Record]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return run, time and event of all saves: in a stretch of training they follow a fixed pattern."""
+    interval = max(1, round(scenario.interval_minutes * US_PER_MINUTE))
+    save = max(1, round(scenario.checkpoint.blocking_minutes * US_PER_MINUTE))
+    period = interval + save
+    begin = np.concatenate([record.begin for record in records])
+    length = np.concatenate([record.end for record in records]) - begin
+    # starts strictly before the stretch ends, ends by its end: start, end, start, end, ...
+    rows = (length + save - 1) // period + length // period
+    first = np.cumsum(rows) - rows
+    turn = np.arange(rows.sum()) - np.repeat(first, rows)
+    is_end = turn % 2
+    time = np.repeat(begin, rows) + (turn // 2 + 1) * period - (1 - is_end) * save
+    run = np.repeat(np.arange(len(records)), [len(record.begin) for record in records])
+    return np.repeat(run, rows), time, CODE["checkpoint_start"] + is_end
+
+
+def _frame(scenario: Scenario, seeds: list[int], run, time, event, cause, node, joined, left) -> pd.DataFrame:
+    start = event == CODE["start"]
+    job = np.zeros(len(run), "int32") + run
+    return make_log(
+        {
+            "time": time + EPOCH_US,
+            "job": pd.Categorical.from_codes(job, [job_name(scenario, seed) for seed in seeds]),
+            "event": pd.Categorical.from_codes(event, dtype=EVENT_DTYPE),
+            "cause": pd.Categorical.from_codes(cause, list(scenario.causes)),
+            "node": _named(scenario, node),
+            "nodes": (np.full(len(run), scenario.job.nodes), ~start),
+            "gpus_per_node": (np.full(len(run), scenario.job.gpus_per_node), ~start),
+            "node_names": pd.Categorical.from_codes(
+                start - 1, [node_names(scenario, 0, scenario.job.nodes - 1)]
+            ),
+            "joined": _named(scenario, joined),
+            "left": _named(scenario, left),
+        }
+    )
+
+
+def _named(scenario: Scenario, node: np.ndarray) -> pd.Categorical:
+    """Return node numbers as names; only nodes that occur get one."""
+    known = np.flatnonzero(node != _NONE)
+    numbers, code = np.unique(node[known], return_inverse=True)
+    codes = np.full(len(node), -1, "int32")
+    codes[known] = code
+    width = _width(scenario)
+    return pd.Categorical.from_codes(codes, [f"node{number:0{width}}" for number in numbers.tolist()])
