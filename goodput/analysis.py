@@ -54,9 +54,7 @@ def _totals(hours: pd.Series, held: float) -> dict[str, Any]:
 
 
 def _rates(jobs: pd.DataFrame) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        name: int(jobs[name].sum()) for name in ("interruptions", "failures", "node_failures")
-    }
+    out: dict[str, Any] = {name: int(jobs[name].sum()) for name in ("interruptions", "failures", "node_failures")}
     for name, rate in rates(jobs)._asdict().items():
         out |= {f"{name}_hours": rate.hours, f"{name}_hours_ci95": [rate.low, rate.high]}
     return out
@@ -107,19 +105,13 @@ def _causes(found: Analysis) -> str:
         (cause, count, number(hours), number(hours / count) if count else "-")
         for cause, count, hours in found.causes.itertuples(index=False)
     ]
-    return (
-        aligned(("cause", "interruptions", "GPU-hours", "GPU-hours each"), rows)
-        if rows
-        else "no interruptions"
-    )
+    return aligned(("cause", "interruptions", "GPU-hours", "GPU-hours each"), rows) if rows else "no interruptions"
 
 
 def _mean_times(found: Analysis) -> str:
     named = {"mtbi": "MTBI of the job", "job_mtbf": "job MTBF", "node_mtbf": "node MTBF"}
     counted = {"mtbi": "interruptions", "job_mtbf": "failures", "node_mtbf": "failures of a named node"}
-    rows = [
-        _mean_time(named[name], rate, counted[name]) for name, rate in rates(found.jobs)._asdict().items()
-    ]
+    rows = [_mean_time(named[name], rate, counted[name]) for name, rate in rates(found.jobs)._asdict().items()]
     return aligned(("mean time", "hours", "95 % interval", "from"), rows)
 
 

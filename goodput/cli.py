@@ -144,9 +144,7 @@ def sweep(
 
 @app.command()
 def checkpoint(
-    mtbi_hours: Annotated[
-        float, typer.Option(help="Mean time between interruptions of the job, not of a node.")
-    ],
+    mtbi_hours: Annotated[float, typer.Option(help="Mean time between interruptions of the job, not of a node.")],
     write_minutes: Annotated[float, typer.Option(help="Time that training stands still for a save.")],
     overhead_minutes: Annotated[float, typer.Option(help="Detection + waiting + restart, mean.")] = 0,
     format: Formats = Format.text,

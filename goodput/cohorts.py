@@ -30,9 +30,7 @@ def by_cohort(
 
     sets = {label: NodeSet(names) for label, names in cohorts.items()}
     blamed = _members(interruptions["node"], sets)[codes(interruptions["node"])] > 0
-    blamed &= (
-        is_failure(interruptions).to_numpy()[:, None] & interruptions["node"].notna().to_numpy()[:, None]
-    )
+    blamed &= is_failure(interruptions).to_numpy()[:, None] & interruptions["node"].notna().to_numpy()[:, None]
     charged = _members(spans["node"], sets)[codes(spans["node"])] * spans["node"].notna().to_numpy()[:, None]
     gpu_hours = (np.minimum(charged, 1) * spans["gpu_hours"].to_numpy()[:, None]).sum(axis=0)
     rows = []
@@ -54,9 +52,7 @@ def _members(column: pd.Series, sets: Mapping) -> np.ndarray:
     counts = counts.reshape(len(names), len(sets))
     totals = np.array([len(name) for name in names], "int64")
     # one more row, of zeros: where code -1 (no name) leads
-    return np.vstack(
-        [np.column_stack([counts, totals - counts.sum(axis=1)]), np.zeros((1, len(sets) + 1), "int64")]
-    )
+    return np.vstack([np.column_stack([counts, totals - counts.sum(axis=1)]), np.zeros((1, len(sets) + 1), "int64")])
 
 
 def _node_hours(log: pd.DataFrame, spans: pd.DataFrame, sets: Mapping) -> np.ndarray:
@@ -64,9 +60,7 @@ def _node_hours(log: pd.DataFrame, spans: pd.DataFrame, sets: Mapping) -> np.nda
     changes = log[log[["node_names", "joined", "left"]].notna().any(axis=1) & log["job"].notna()]
     unnamed = set(spans["job"].unique()) - set(changes.loc[changes["node_names"].notna(), "job"])
     if unnamed:
-        raise BadInput(
-            f"cohorts: start of job {min(unnamed)} must give node_names, so that exposure is known"
-        )
+        raise BadInput(f"cohorts: start of job {min(unnamed)} must give node_names, so that exposure is known")
     come = sum(_members(changes[name], sets)[codes(changes[name])] for name in ("node_names", "joined"))
     change = pd.DataFrame(come - _members(changes["left"], sets)[codes(changes["left"])])
     held = change.groupby(codes(changes["job"])).cumsum().to_numpy()
@@ -88,9 +82,7 @@ def _running_in_all(spans: pd.DataFrame) -> np.ndarray:
 def _running_before(spans: pd.DataFrame, changes: pd.DataFrame) -> np.ndarray:
     """Return the hours that each change's job had run until then."""
     ran = _running(spans).groupby(spans["job"], observed=False).cumsum()
-    clock = pd.DataFrame({"job": spans["job"], "time": spans["end"], "ran": ran}).sort_values(
-        "time", kind="stable"
-    )
+    clock = pd.DataFrame({"job": spans["job"], "time": spans["end"], "ran": ran}).sort_values("time", kind="stable")
     asked = changes[["job", "time"]].assign(row=np.arange(len(changes))).sort_values("time", kind="stable")
     found = pd.merge_asof(asked, clock, on="time", by="job").sort_values("row")
     return found["ran"].fillna(0.0).to_numpy()

@@ -1,7 +1,11 @@
 """What is refused at the doors: one exception, one shape of message."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from reprlib import Repr
+from typing import Any
+
+_SHORT = Repr(maxstring=60, maxother=60)
 
 
 class BadInput(ValueError):
@@ -19,3 +23,23 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def problem_of(error: Any, known_keys: Callable[[tuple], Iterable[str]] = lambda parents: ()) -> str:
+    """Return the first problem of a pydantic ValidationError in one phrase, `key=value must be rule`.
+
+    `known_keys` gives the keys that are allowed below a path, for the hint at a misspelt one.
+    """
+    # A misspelt key shows up twice, as unknown and as missing: the unknown one explains both.
+    problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    kind, where, value = problem["type"], problem["loc"], problem["input"]
+    path = ".".join(map(str, where))
+    if kind == "extra_forbidden":
+        return f"{path} must be a known key; {nearest(str(where[-1]), known_keys(where[:-1]))}"
+    if kind == "missing":
+        return f"{path} must be given"
+    rule = str(problem["ctx"]["error"]) if kind == "value_error" else problem["msg"].removeprefix("Input should be ")
+    if isinstance(value, dict) and kind == "value_error":  # a rule about several keys: it names them itself
+        return f"{path}: {rule}" if path else rule
+    plain = {"a valid number": "a number", "a valid integer": "a whole number", "a valid boolean": "true or false"}
+    return f"{path}={_SHORT.repr(value)} must be {plain.get(rule, rule.removeprefix('a valid '))}"

@@ -201,12 +201,21 @@ def check_order(log: pd.DataFrame) -> None:
         at = int(np.argmax(bad))
         row = log.iloc[rows[at]]
         doing = states[state[at]]
-        may = ", ".join(e for e in JOB_EVENTS if e in _POSSIBLE[doing]) or "nothing: a job ends once"
+        may = ", ".join(e for e in JOB_EVENTS if e in _POSSIBLE[doing]) or "nothing, a job ends once"
         if possible[state[at], event[at]]:  # an end of a save, while training
-            may = "a checkpoint_start before its checkpoint_end"
-        raise BadInput(
-            f"{_where(row)}: event={row['event']} must be possible while job {row['job']} is {doing}: {may}"
-        )
+            may = "a checkpoint_end only after its checkpoint_start"
+        said = f"event={row['event']} must not come while job {row['job']} is {doing}; allowed then: {may}"
+        raise BadInput(f"{_where(row)}: {said}")
+
+
+def check_sizes(log: pd.DataFrame) -> None:
+    """Raise BadInput, naming the line, for a job whose first event does not say how many GPUs it holds."""
+    first = log[log["job"].notna()].drop_duplicates("job")
+    for name in ("nodes", "gpus_per_node"):
+        missing = first[first[name].isna()]
+        if len(missing):
+            row = missing.iloc[0]
+            raise BadInput(f"{_where(row)}: {name} must be given at the {row['event']} of job {row['job']}")
 
 
 def _where(row: pd.Series) -> str:

@@ -22,9 +22,7 @@ SMALL = 400  # runs that take less time than starting workers
 COUNTS = ["running_hours", "node_hours", "interruptions", "failures", "node_failures"]
 
 
-def experiment(
-    scenarios: Sequence[Scenario], seeds: int | Iterable[int], jobs: int | None = None
-) -> pd.DataFrame:
+def experiment(scenarios: Sequence[Scenario], seeds: int | Iterable[int], jobs: int | None = None) -> pd.DataFrame:
     """Return one row a scenario, seed and metric: `scenario`, `seed`, `metric`, `cause`, `value`.
 
     Metrics are those of `per_job` (GPU-hours of the categories, `goodput`, counts), and for each cause
@@ -61,9 +59,7 @@ def _results(chunks: list, runs: int, jobs: int | None) -> Iterable[pd.DataFrame
     if jobs > 1:
         from joblib import Parallel, delayed
 
-        results = Parallel(n_jobs=jobs, return_as="generator")(
-            delayed(_run_chunk)(*chunk) for chunk in chunks
-        )
+        results = Parallel(n_jobs=jobs, return_as="generator")(delayed(_run_chunk)(*chunk) for chunk in chunks)
     # disable=None: silent where output is not a terminal
     return tqdm(results, total=len(chunks), unit="batch", disable=None, leave=False)
 
@@ -144,14 +140,10 @@ def _rate(name: str, rate) -> dict[str, float]:
 
 def cause_means(runs: pd.DataFrame) -> pd.DataFrame:
     """Return means a run by `scenario` and `cause`, dearest first: `count`, `gpu_hours`."""
-    table = (
-        runs[runs["cause"].notna()].groupby(["scenario", "cause", "metric"], observed=True)["value"].mean()
-    )
+    table = runs[runs["cause"].notna()].groupby(["scenario", "cause", "metric"], observed=True)["value"].mean()
     wide = table.unstack("metric").rename(columns={"cause_count": "count", "cause_gpu_hours": "gpu_hours"})
     wide = wide[["count", "gpu_hours"]].rename_axis(columns=None).reset_index()
-    return wide.sort_values(
-        ["scenario", "gpu_hours", "cause"], ascending=[True, False, True], ignore_index=True
-    )
+    return wide.sort_values(["scenario", "gpu_hours", "cause"], ascending=[True, False, True], ignore_index=True)
 
 
 def sweep_scenarios(scenario: Scenario, path: str, values: Iterable[Any]) -> list[Scenario]:
@@ -162,7 +154,7 @@ def sweep_scenarios(scenario: Scenario, path: str, values: Iterable[Any]) -> lis
 def sweep(
     scenario: Scenario, path: str, values: Sequence[Any], seeds: int | Iterable[int], jobs: int | None = None
 ) -> pd.DataFrame:
-    """Return `compare` over the values of a dotted path, with `value` in front; differences are to the scenario as it is.
+    """Return `compare` over the values of a dotted path, `value` in front; differences are to the scenario as it is.
 
     >>> from goodput.scenario import load_scenario
     >>> table = sweep(load_scenario("no-spares"), "pool.spares", [1, 4], seeds=3)

@@ -1,7 +1,8 @@
 """Event logs on disk: JSON Lines, one event a line, plain or `.gz`; `#` comments and blank lines are ignored.
 
 Clean files take the fast path: pyarrow with an explicit schema. Whatever it refuses goes line by line through a
-pydantic model, which reads what is legal but rare (a list of nodes, mixed kinds of time) and names the line that is not.
+pydantic model, which reads what is legal but rare (a list of nodes, mixed kinds of time) and names the line that is
+not legal.
 """
 
 import gzip
@@ -18,7 +19,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from goodput.errors import BadInput, nearest
+from goodput.errors import BadInput, nearest, problem_of
 from goodput.events import (
     COLUMNS,
     EVENTS,
@@ -26,6 +27,7 @@ from goodput.events import (
     NODE_EVENTS,
     Finding,
     check_order,
+    check_sizes,
     codes,
     concat_logs,
     make_log,
@@ -48,7 +50,21 @@ def read_log(paths: str | Path | Iterable[str | Path]) -> tuple[pd.DataFrame, li
     paths = [paths] if isinstance(paths, str | Path) else list(paths)
     log = order_log(concat_logs([_read_one(Path(path)) for path in paths]))
     check_order(log)
-    return log, find_open_jobs(log)
+    check_sizes(log)
+    log, findings = name_causes(log)
+    return log, findings + find_open_jobs(log)
+
+
+def name_causes(log: pd.DataFrame) -> tuple[pd.DataFrame, list[Finding]]:
+    """Return the log with `unknown` as the cause of interrupts that give none, and a warning for each."""
+    nameless = (log["event"] == "interrupt") & log["cause"].isna()
+    if not nameless.any():
+        return log, []
+    cause = log["cause"].cat.add_categories(["unknown"] if "unknown" not in log["cause"].cat.categories else [])
+    said = "interrupt has no cause: charged to unknown"
+    rows = log[nameless].itertuples()
+    findings = [Finding("warning", "no-cause", row.file, int(row.line), f"job {row.job}: {said}") for row in rows]
+    return log.assign(cause=cause.mask(nameless, "unknown")), findings
 
 
 def find_open_jobs(log: pd.DataFrame) -> list[Finding]:
@@ -58,9 +74,7 @@ def find_open_jobs(log: pd.DataFrame) -> list[Finding]:
     last = last[last["event"] != "end"]
     said = "has no end event: closed at its last event,"
     return [
-        Finding(
-            "note", "no-end", row.file, int(row.line), f"job {row.job} {said} {row.time:%Y-%m-%dT%H:%M:%SZ}"
-        )
+        Finding("note", "no-end", row.file, int(row.line), f"job {row.job} {said} {row.time:%Y-%m-%dT%H:%M:%SZ}")
         for row in last.itertuples()
     ]
 
@@ -78,9 +92,7 @@ def read_lines(path: Path) -> tuple[bytes, np.ndarray]:
     except (OSError, EOFError) as error:
         raise BadInput(f"{path}: file must be readable: {error}") from None
     lines = data.removeprefix(b"\xef\xbb\xbf").splitlines()
-    kept = [
-        (number, line) for number, line in enumerate(lines, 1) if line.strip() and line.lstrip()[:1] != b"#"
-    ]
+    kept = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and line.lstrip()[:1] != b"#"]
     if not kept:
         raise BadInput(f"{path}: log must hold at least one event, it is empty")
     return b"\n".join(line for _, line in kept), np.array([number for number, _ in kept])
@@ -116,9 +128,7 @@ def _read_fast(data: bytes) -> dict[str, Any] | None:
     columns: dict[str, Any] = {name: np.asarray(column.fill_null(_NO_TIME)) for name, column in times.items()}
     columns |= {name: table[name].dictionary_encode().to_pandas().array for name in _TEXTS}
     columns |= {name: np.asarray(table[name].fill_null(False)) for name in _FLAGS}
-    columns |= {
-        name: (np.asarray(table[name].fill_null(0)), np.asarray(table[name].is_null())) for name in _NUMBERS
-    }
+    columns |= {name: (np.asarray(table[name].fill_null(0)), np.asarray(table[name].is_null())) for name in _NUMBERS}
     columns |= {name: table[name].to_pandas().array for name in table.column_names if name not in COLUMNS}
     return columns if _is_clean(columns) else None
 
@@ -130,9 +140,7 @@ def _is_clean(columns: dict[str, Any]) -> bool:
     named = np.where(of_node, node, job) >= 0
     sizes = all((columns[name][0] >= 0).all() for name in _NUMBERS)
     empty = any("" in columns[name].categories for name in ("job", "node"))
-    return bool(
-        (columns["time"] != _NO_TIME).all() and (event >= 0).all() and named.all() and sizes and not empty
-    )
+    return bool((columns["time"] != _NO_TIME).all() and (event >= 0).all() and named.all() and sizes and not empty)
 
 
 def moment(value: Any) -> int:
@@ -201,8 +209,7 @@ class Line(BaseModel):
 
 def _read_slowly(data: bytes, numbers: np.ndarray, path: Path) -> dict[str, Any]:
     lines = [
-        _read_line(line, f"{path}:{number}")
-        for line, number in zip(data.split(b"\n"), numbers.tolist(), strict=True)
+        _read_line(line, f"{path}:{number}") for line, number in zip(data.split(b"\n"), numbers.tolist(), strict=True)
     ]
     names = dict.fromkeys(name for line in lines for name in line)
     columns: dict[str, Any] = {name: [line.get(name) for line in lines] for name in names}
@@ -224,22 +231,6 @@ def _read_line(line: bytes, where: str) -> dict[str, Any]:
         raise BadInput(f"{where}: {problem_of(error)}") from None
 
 
-def problem_of(error: ValidationError) -> str:
-    """Return the first problem of a line in one phrase, `key=value must be rule`."""
-    problem = error.errors()[0]
-    key, value = ".".join(map(str, problem["loc"])), problem["input"]
-    if problem["type"] == "missing" or key == "":
-        return f"{key} must be given" if key else str(problem["ctx"]["error"])
-    if problem["type"] == "literal_error":
-        return f"{key}={value!r} must be {problem['ctx']['expected']}"
-    rule = (
-        problem["ctx"]["error"]
-        if problem["type"] == "value_error"
-        else problem["msg"].removeprefix("Input should be ")
-    )
-    return f"{key}={value!r} must be {rule}"
-
-
 def write_log(log: pd.DataFrame, path: str | Path) -> None:
     """Write a log as JSON Lines (`.gz`: compressed), times in UTC; reading it back gives the same log.
 
@@ -254,9 +245,7 @@ def log_text(log: pd.DataFrame) -> str:
     used = [name for name in log.columns if name not in ("file", "line") and log[name].notna().any()]
     fields = {name: _json_values(log[name]) for name in used}
     rows = (
-        "{"
-        + ", ".join(f"{key}: {value}" for key, value in zip(keys, row, strict=True) if value is not None)
-        + "}\n"
+        "{" + ", ".join(f"{key}: {value}" for key, value in zip(keys, row, strict=True) if value is not None) + "}\n"
         for keys in [[json.dumps(name) for name in fields]]
         for row in zip(*fields.values(), strict=True)
     )

@@ -41,9 +41,7 @@ def mean_time(exposure_hours: float, count: int, confidence: float = CONFIDENCE)
     exposure_hours = float(exposure_hours)
     low = 2 * exposure_hours / chdtri(2 * count + 2, tail)
     high = 2 * exposure_hours / chdtri(2 * count, 1 - tail) if count else np.inf
-    return MeanTime(
-        exposure_hours / count if count else np.inf, float(low), float(high), int(count), exposure_hours
-    )
+    return MeanTime(exposure_hours / count if count else np.inf, float(low), float(high), int(count), exposure_hours)
 
 
 class Mean(NamedTuple):
@@ -91,9 +89,7 @@ def per_job(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
     jobs = spans["job"].array.categories
     job, category = codes(spans["job"]), codes(spans["category"])
     table = _sums(job * len(CATEGORIES) + category, spans["gpu_hours"], len(jobs) * len(CATEGORIES))
-    out = pd.DataFrame(
-        table.reshape(-1, len(CATEGORIES)), columns=list(CATEGORIES), index=pd.Index(jobs, name="job")
-    )
+    out = pd.DataFrame(table.reshape(-1, len(CATEGORIES)), columns=list(CATEGORIES), index=pd.Index(jobs, name="job"))
     out["held_gpu_hours"] = out.sum(axis=1)
     out["goodput"] = out["productive"] / out["held_gpu_hours"]
     running = hours(spans) * (category < len(RUNNING))
@@ -140,9 +136,7 @@ def by_cause(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame({"count": count, "gpu_hours": cost})
     table = table[(table["count"] > 0) | (table["gpu_hours"] > 0)]
     # equal costs by name, so that the order never depends on the order of the log
-    return (
-        table.rename_axis("cause").reset_index().sort_values(["gpu_hours", "cause"], ascending=[False, True])
-    )
+    return table.rename_axis("cause").reset_index().sort_values(["gpu_hours", "cause"], ascending=[False, True])
 
 
 def by_node(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
@@ -165,8 +159,6 @@ def reference_steps(log: pd.DataFrame, spans: pd.DataFrame, step_seconds: float)
     if "step" not in log or log["step"].isna().all():
         raise BadInput("log: events must carry a step, so that kept steps can be counted")
     steps = log.dropna(subset=["step"]).groupby("job", observed=True)["step"].agg(["first", "max"])
-    held = (
-        spans.groupby("job", observed=True)["end"].max() - spans.groupby("job", observed=True)["start"].min()
-    ).sum()
+    held = (spans.groupby("job", observed=True)["end"].max() - spans.groupby("job", observed=True)["start"].min()).sum()
     kept = int((steps["max"] - steps["first"]).sum())
     return kept, kept * step_seconds / held.total_seconds()

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
 from goodput import checkpoint
-from goodput.errors import BadInput, nearest
+from goodput.errors import BadInput, nearest, problem_of
 
 SCENARIOS = Path(__file__).parents[1] / "data" / "scenarios"
 
@@ -88,7 +88,7 @@ class JobFailures(Part):
 def _interval(value: Any) -> float | str:
     number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
     if not number and value not in FORMULAS:
-        raise ValueError(f"{value!r} must be a number above 0, or one of {', '.join(FORMULAS)}")
+        raise ValueError(f"a number above 0, or one of {', '.join(FORMULAS)}")
     return value
 
 
@@ -215,23 +215,7 @@ def _validated(data: dict, where: str) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise BadInput(f"{where}: {_first_problem(error)}") from None
-
-
-def _first_problem(error: ValidationError) -> str:
-    # A misspelt key shows up twice, as unknown and as missing: the unknown one explains both.
-    problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-    problem = problems[0]
-    path = ".".join(map(str, problem["loc"]))
-    if problem["type"] == "extra_forbidden":
-        return f"{path} must be a known key; {nearest(str(problem['loc'][-1]), _known_keys(problem['loc'][:-1]))}"
-    if problem["type"] == "missing":
-        return f"{path} must be given"
-    if problem["type"] == "value_error":
-        return f"{path}{'=' if 'interval' in path else ': ' if path else ''}{problem['ctx']['error']}"
-    rule = problem["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    rule = {"number": "a number", "integer": "a whole number", "boolean": "true or false"}.get(rule, rule)
-    return f"{path}={problem['input']!r} must be {rule}"
+        raise BadInput(f"{where}: {problem_of(error, _known_keys)}") from None
 
 
 def _known_keys(parents: tuple) -> list[str]:
@@ -257,9 +241,7 @@ def _read_toml(path: Path, seen: tuple[Path, ...] = ()) -> dict:
         data = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         known = sorted(file.stem for file in SCENARIOS.glob("*.toml"))
-        raise BadInput(
-            f"scenario: {path.stem!r} must be a file or known; {nearest(path.stem, known)}"
-        ) from None
+        raise BadInput(f"scenario: {path.stem!r} must be a file or known; {nearest(path.stem, known)}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadInput(f"{path}: must be a readable TOML file: {error}") from None
     base = data.pop("base", None)

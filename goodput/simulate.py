@@ -99,15 +99,10 @@ def _play(scenario: Scenario, seed: int, environment: type[simpy.Environment] = 
     env.process(play(failure_tape(scenario, seed), cluster, job))
     env.run(until=round(scenario.days * US_PER_DAY))
     if env.peek() == float("inf") and job.began is None:
-        raise RuntimeError(
-            f"the simulation is stuck at {env.now} us: job down, spares {cluster.spares.items}"
-        )
+        raise RuntimeError(f"the simulation is stuck at {env.now} us: job down, spares {cluster.spares.items}")
     job.stop()
     note("end")
-    columns = [
-        np.array([_NONE if value is None else value for value in column])
-        for column in zip(*noted, strict=True)
-    ]
+    columns = [np.array([_NONE if value is None else value for value in column]) for column in zip(*noted, strict=True)]
     begin, end = np.array(job.stretches, "int64").reshape(-1, 2).T
     return Record(*columns, begin, end)
 
@@ -141,9 +136,7 @@ def _frame(scenario: Scenario, seeds: list[int], run, time, event, cause, node, 
             "node": _named(scenario, node),
             "nodes": (np.full(len(run), scenario.job.nodes), ~start),
             "gpus_per_node": (np.full(len(run), scenario.job.gpus_per_node), ~start),
-            "node_names": pd.Categorical.from_codes(
-                start - 1, [node_names(scenario, 0, scenario.job.nodes - 1)]
-            ),
+            "node_names": pd.Categorical.from_codes(start - 1, [node_names(scenario, 0, scenario.job.nodes - 1)]),
             "joined": _named(scenario, joined),
             "left": _named(scenario, left),
         }

@@ -38,9 +38,7 @@ def slo_windows(spans: pd.DataFrame, target: float, window_hours: float) -> pd.D
     held, productive = hours.sum(axis=1), hours[:, 0]
     wasted = hours[:, 1:]
     worst = wasted.argmax(axis=1)
-    edges = pd.DatetimeIndex((origin + width * np.arange(len(hours) + 1)).view("datetime64[us]")).tz_localize(
-        "UTC"
-    )
+    edges = pd.DatetimeIndex((origin + width * np.arange(len(hours) + 1)).view("datetime64[us]")).tz_localize("UTC")
     with np.errstate(invalid="ignore"):
         goodput = productive / held  # NaN where nothing was held
     any_waste = wasted.sum(axis=1) > 0
@@ -54,9 +52,7 @@ def slo_windows(spans: pd.DataFrame, target: float, window_hours: float) -> pd.D
             "budget_gpu_hours": (1 - target) * held,
             "used_gpu_hours": held - productive,
             "burn": (1 - goodput) / (1 - target),
-            "worst": pd.Series(
-                np.where(any_waste, np.array(CATEGORIES[1:], object)[worst], None), dtype=object
-            ),
+            "worst": pd.Series(np.where(any_waste, np.array(CATEGORIES[1:], object)[worst], None), dtype=object),
             "worst_gpu_hours": wasted.max(axis=1),
         }
     )
@@ -67,9 +63,7 @@ def _gpu_hours(spans: pd.DataFrame, origin: int, width: int) -> np.ndarray:
     start, end = micros(spans["start"]) - origin, micros(spans["end"]) - origin
     first, last = start // width, (end - 1) // width
     pieces = last - first + 1
-    window = (
-        np.repeat(first, pieces) + np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    )
+    window = np.repeat(first, pieces) + np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     clipped = np.minimum(np.repeat(end, pieces), (window + 1) * width) - np.maximum(
         np.repeat(start, pieces), window * width
     )

@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from goodput.errors import BadInput
+from goodput.errors import BadInput, problem_of
 from goodput.events import Finding, make_log, order_log
-from goodput.logfile import moment, problem_of, read_lines
+from goodput.logfile import moment, read_lines
 
 SAME_START_SECONDS = 30  # lines of one kind that are closer than this tell of one moment
 CAUSE = "not_logged"
@@ -61,11 +61,7 @@ def read_resiliency(
     logs, findings = [], [Finding("note", "no-zone", str(path), None, "times have no zone: read as UTC")]
     for job, of_job in lines.groupby("job_name", sort=False):
         moments = _moments(of_job)
-        held = (
-            nodes or int(of_job["node_rank"].max(skipna=True) + 1)
-            if of_job["node_rank"].notna().any()
-            else nodes
-        )
+        held = nodes or int(of_job["node_rank"].max(skipna=True) + 1) if of_job["node_rank"].notna().any() else nodes
         if not held:
             raise BadInput(f"{path}: job {job} names no node_rank, so its nodes must be given (--nodes)")
         logs.append(pd.DataFrame(_events(moments), columns=_FIELDS).assign(job=job, nodes=held))
@@ -142,6 +138,8 @@ def _open_questions(moments: pd.DataFrame, file: str, job: str) -> list[Finding]
         ("no-save-time", "how long saves took is not logged: their time is in productive"),
     ]
     if starts > loaded:
-        text = f"{starts - loaded} of {starts} starts loaded no checkpoint: failed restarts, in the recovery before them"
+        text = (
+            f"{starts - loaded} of {starts} starts loaded no checkpoint: failed restarts, in the recovery before them"
+        )
         said.append(("failed-restarts", text))
     return [Finding("note", code, file, None, f"job {job}: {text}") for code, text in said]
