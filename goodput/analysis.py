@@ -29,7 +29,10 @@ def analyze(log: pd.DataFrame, findings: Sequence[Finding] = ()) -> Analysis:
     jobs = per_job(stretches, struck)
     if not jobs["held_gpu_hours"].sum() > 0:
         raise BadInput("log: must hold GPUs for some time: no job in it has a start and a later event")
-    return Analysis(stretches, struck, jobs, by_cause(stretches, struck), findings)
+    nameless = jobs["failures"].sum() > 0 and jobs["node_failures"].sum() == 0
+    said = "no failure names its node: node MTBF knows of none, and its bound holds only if none was a node's"
+    more = [Finding("note", "no-node", None, None, said)] if nameless else []
+    return Analysis(stretches, struck, jobs, by_cause(stretches, struck), [*findings, *more])
 
 
 def as_data(found: Analysis) -> dict[str, Any]:

@@ -60,9 +60,9 @@ def spans(log: pd.DataFrame) -> pd.DataFrame:
     """
     rows = _rows_of_jobs(log)
     category, fault = _attribute(rows, log)
-    keep = np.flatnonzero(rows.closing > rows.time)  # what lasts no time is no span
-    category, fault, start, end = category[keep], fault[keep], rows.time[keep], rows.closing[keep]
-    nodes, gpus = (_held(log[name], rows)[keep] for name in ("nodes", "gpus_per_node"))
+    nodes, gpus = (_held(log[name], rows) for name in ("nodes", "gpus_per_node"))
+    keep, end = _stretches(rows, category, fault, nodes, gpus)
+    category, fault, start, nodes, gpus = (each[keep] for each in (category, fault, rows.time, nodes, gpus))
     blamed = np.where(fault >= 0, rows.log_row[fault], -1)
     number = np.cumsum(rows.event == CODE["interrupt"]) - 1
     return pd.DataFrame(
@@ -80,6 +80,16 @@ def spans(log: pd.DataFrame) -> pd.DataFrame:
         },
         copy=False,
     )
+
+
+def _stretches(rows: Rows, *alike: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row and the end of each stretch of time: what lasts no time is none, and neighbours that are
+    alike (an event changed nothing) are one."""
+    lasting = np.flatnonzero(rows.closing > rows.time)
+    changes = [np.diff(each[lasting], prepend=np.iinfo("int64").min) != 0 for each in (rows.job, *alike)]
+    first = np.flatnonzero(np.logical_or.reduce(changes))
+    last = np.append(first[1:], len(lasting)) - 1
+    return lasting[first], rows.closing[lasting[last]]
 
 
 def interruptions(log: pd.DataFrame) -> pd.DataFrame:

@@ -17,6 +17,7 @@ US_PER_MINUTE = 60_000_000
 US_PER_HOUR = 60 * US_PER_MINUTE
 US_PER_DAY = 24 * US_PER_HOUR
 ANY_COHORT = -1  # of a failure that is not tied to a node
+NO_NODE = -1
 
 
 class Fault(NamedTuple):
@@ -111,9 +112,10 @@ class Cluster:
 
 def play(tape: list[Fault], cluster: Cluster, job):
     """Play the tape on the job's running clock, and interrupt the job with every failure that hits."""
+    yield job.training
     for fault in tape:
         # who sits where changes only while the job is down, so this is already true when the fault is due
-        yield job.training
         if cluster.hits(fault):
             yield cluster.env.timeout(fault.at_us - job.ran_us)
             job.interrupt(fault)
+            yield job.training

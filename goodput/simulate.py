@@ -91,7 +91,7 @@ def _width(scenario: Scenario) -> int:
 def _play(scenario: Scenario, seed: int, environment: type[simpy.Environment] = simpy.Environment) -> Record:
     env, noted = environment(), []
 
-    def note(event, cause=None, node=None, joined=None, left=None):
+    def note(event, cause=_NONE, node=_NONE, joined=_NONE, left=_NONE):
         noted.append((env.now, CODE[event], cause, node, joined, left))
 
     cluster = Cluster(env, scenario, note)
@@ -102,9 +102,8 @@ def _play(scenario: Scenario, seed: int, environment: type[simpy.Environment] = 
         raise RuntimeError(f"the simulation is stuck at {env.now} us: job down, spares {cluster.spares.items}")
     job.stop()
     note("end")
-    columns = [np.array([_NONE if value is None else value for value in column]) for column in zip(*noted, strict=True)]
     begin, end = np.array(job.stretches, "int64").reshape(-1, 2).T
-    return Record(*columns, begin, end)
+    return Record(*np.array(noted, "int64").T, begin, end)
 
 
 def _saves(scenario: Scenario, records: list[Record]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import simpy
 
-from goodput.cluster import US_PER_MINUTE, Cluster, Fault
+from goodput.cluster import NO_NODE, US_PER_MINUTE, Cluster, Fault
 from goodput.scenario import Scenario
 
 
@@ -51,14 +51,15 @@ class Job:
 
     def recover(self, fault: Fault):
         """Notice the fault, replace the node where it must be mended, and restart from the newest save."""
-        node = self.cluster.occupant(fault.slot) if self.causes[fault.cause].scope == "node" else None
+        node = self.cluster.occupant(fault.slot) if self.causes[fault.cause].scope == "node" else NO_NODE
         self.note("interrupt", cause=fault.cause, node=node)
         yield self.env.timeout(self.detection_us[fault.cause])
         self.note("detected")
-        joined = None
         if self.causes[fault.cause].needs_repair:
             joined = yield from self.replace(node, fault)
-        self.note("nodes_ready", joined=joined, left=None if joined is None else node)
+            self.note("nodes_ready", joined=joined, left=node)
+        else:
+            self.note("nodes_ready")
         yield self.env.timeout(self.restart_us)
         self.note("running")
 
