@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from reprlib import Repr
 from typing import Any
 
-_SHORT = Repr(maxstring=60, maxother=60)
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 
 
 class BadInput(ValueError):

@@ -31,7 +31,7 @@ def experiment(scenarios: Sequence[Scenario], seeds: int | Iterable[int], jobs: 
 
     >>> from goodput.scenario import load_scenario
     >>> runs = experiment([load_scenario("baseline")], seeds=2)
-    >>> runs[runs["metric"] == "held_gpu_hours"]["value"].tolist()
+    >>> runs[runs["metric"] == "held_gpu_hours"]["value"].round(3).tolist()
     [688128.0, 688128.0]
     """
     seeds = check_seeds(seeds)
