@@ -17,6 +17,7 @@ from goodput.text import comparison_text
 
 ROOT = Path(__file__).parents[1]
 CSV = ROOT / "data" / "results" / "seven_scenarios.csv"
+FIGURE = CSV.with_suffix(".png")
 README = ROOT / "README.md"
 BEGIN, END = "<!-- seven scenarios: begin (made by `make results`) -->", "<!-- seven scenarios: end -->"
 CONSOLE = re.compile(r"```console\n\$ goodput (.*?)\n(.*?)```", re.DOTALL)
@@ -50,9 +51,11 @@ def with_outputs(readme: str) -> str:
 
 def write_results() -> None:
     """Write the CSV file, the figure, and the README's table and outputs."""
+    from goodput.figures import draw_waste
+
     table = seven_scenarios()
-    CSV.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(CSV, index=False, lineterminator="\n")
+    draw_waste(table).figure.savefig(FIGURE, dpi=110, bbox_inches="tight", metadata={"Software": None})
     README.write_text(with_outputs(with_table(README.read_text("utf-8"), table)), "utf-8")
 
 
