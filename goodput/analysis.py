@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from goodput.attribution import CATEGORIES, interruptions, spans
+from goodput.attribution import CATEGORIES, US_PER_HOUR, interruptions, spans
 from goodput.errors import BadInput
-from goodput.events import Finding
+from goodput.events import Finding, micros
 from goodput.metrics import MeanTime, by_cause, per_job, rates, reference_steps
 from goodput.slo import error_budget, slo_windows
 from goodput.text import aligned, between, number, percent, printable, records
+from goodput.window import clip, covered_hours, without
 
 
 class Analysis(NamedTuple):
@@ -21,18 +23,63 @@ class Analysis(NamedTuple):
     jobs: pd.DataFrame  # one row a job, see per_job
     causes: pd.DataFrame  # one row a cause
     findings: Sequence[Finding]
+    window: dict[str, Any]  # what was asked for, and how much of it has data
+    unit: str  # GPU-hours, or what they are where the log does not know sizes
 
 
-def analyze(log: pd.DataFrame, findings: Sequence[Finding] = ()) -> Analysis:
-    """Return a log taken apart. Raises BadInput for a log in which no job held a GPU for any time."""
-    stretches, struck = spans(log), interruptions(log)
+def analyze(
+    log: pd.DataFrame, findings: Sequence[Finding] = (), since: int | None = None, until: int | None = None
+) -> Analysis:
+    """Return a log taken apart, or the part of it from `since` to `until` (microseconds since 1970 UTC).
+
+    What was lost before the window stays outside of it. Raises BadInput for a log in which no job held a GPU for
+    any time there.
+    """
+    whole, struck = spans(log), interruptions(log)
+    stretches = clip(whole, since, until)
+    struck = _within(struck, since, until)
     jobs = per_job(stretches, struck)
-    if not jobs["held_gpu_hours"].sum() > 0:
-        raise BadInput("log: must hold GPUs for some time: no job in it has a start and a later event")
+    jobs["incomplete"] = jobs.index.isin(log.loc[log["event"] == "gap", "job"])
+    jobs = jobs[jobs["held_gpu_hours"] > 0].sort_index()
+    if not len(jobs):
+        raise BadInput("log: must hold GPUs for some time: no job has a start and a later event in what was asked for")
     nameless = jobs["failures"].sum() > 0 and jobs["node_failures"].sum() == 0
     said = "no failure names its node: node MTBF knows of none, and its bound holds only if none was a node's"
     more = [Finding("note", "no-node", None, None, said)] if nameless else []
-    return Analysis(stretches, struck, jobs, by_cause(stretches, struck), [*findings, *more])
+    found = Analysis(stretches, struck, jobs, by_cause(stretches, struck), [*findings, *more], {}, _unit(findings))
+    return found._replace(window=_window(stretches, since, until))
+
+
+def _within(struck: pd.DataFrame, since: int | None, until: int | None) -> pd.DataFrame:
+    time = micros(struck["time"])
+    inside = np.ones(len(time), bool)
+    if since is not None:
+        inside &= time >= since
+    if until is not None:
+        inside &= time < until
+    return struck[inside]
+
+
+def _window(stretches: pd.DataFrame, since: int | None, until: int | None) -> dict[str, Any]:
+    start = int(micros(stretches["start"]).min()) if since is None else since
+    end = int(micros(stretches["end"]).max()) if until is None else until
+    hours, covered = (end - start) / US_PER_HOUR, covered_hours(stretches)
+    return {
+        "start": _utc(start),
+        "end": _utc(end),
+        "hours": hours,
+        "covered_hours": covered,
+        "coverage": covered / hours,
+    }
+
+
+def _utc(micros: int) -> pd.Timestamp:
+    return pd.Timestamp(micros, unit="us", tz="UTC")
+
+
+def _unit(findings: Sequence[Finding]) -> str:
+    unknown = " ".join(finding.message for finding in findings if finding.code == "no-size")
+    return "job-hours" if "job-hours" in unknown else "node-hours" if unknown else "GPU-hours"
 
 
 def as_data(found: Analysis) -> dict[str, Any]:
@@ -42,13 +89,17 @@ def as_data(found: Analysis) -> dict[str, Any]:
         **_totals(hours, found.jobs["held_gpu_hours"].sum()),
         **_rates(found.jobs),
         "by_cause": records(found.causes),
-        "by_job": [
-            {"job": job, **_totals(row[list(CATEGORIES)], row["held_gpu_hours"]), **_rates(row.to_frame().T)}
-            for job, row in found.jobs.iterrows()
-        ],
+        "by_job": [_job_data(job, row) for job, row in found.jobs.iterrows()],
+        "window": found.window,
+        "unit": found.unit,
         "slo": None,
         "findings": [finding._asdict() for finding in found.findings],
     }
+
+
+def _job_data(job: str, row: pd.Series) -> dict[str, Any]:
+    totals = _totals(row[list(CATEGORIES)], row["held_gpu_hours"])
+    return {"job": job, **totals, **_rates(row.to_frame().T), "incomplete": bool(row["incomplete"])}
 
 
 def _totals(hours: pd.Series, held: float) -> dict[str, Any]:
@@ -63,10 +114,17 @@ def _rates(jobs: pd.DataFrame) -> dict[str, Any]:
     return out
 
 
-def slo_data(found: Analysis, target: float, window_hours: float) -> dict[str, Any]:
-    """Return goodput against a target, window by window, as plain data."""
-    windows = slo_windows(found.spans, target, window_hours)
-    return {**error_budget(windows, target), "window_hours": window_hours, "by_window": records(windows)}
+def slo_data(found: Analysis, target: float, window_hours: float, excluded: np.ndarray | None = None) -> dict[str, Any]:
+    """Return goodput against a target, window by window, as plain data; planned windows are taken out of the promise.
+
+    `excluded` are merged rows of (start, end) in microseconds. Windows begin at the log's first event, or at `since`.
+    """
+    start, end = (int(found.window[name].value) // 1000 for name in ("start", "end"))
+    promised = without(found.spans, excluded) if excluded is not None else found.spans
+    windows = slo_windows(promised, target, window_hours, start, end)
+    left_out = float(found.spans["gpu_hours"].sum() - promised["gpu_hours"].sum())
+    total = {**error_budget(windows, target), "window_hours": window_hours, "excluded_gpu_hours": left_out}
+    return {**total, "by_window": records(windows)}
 
 
 def step_data(log: pd.DataFrame, found: Analysis, step_seconds: float) -> dict[str, Any]:
@@ -77,7 +135,7 @@ def step_data(log: pd.DataFrame, found: Analysis, step_seconds: float) -> dict[s
 
 def as_text(found: Analysis, data: dict[str, Any]) -> str:
     """Return an analysis as a person reads it: totals, categories, causes, rates, SLO, findings."""
-    parts = [_headline(found, data), _categories(data), _causes(found), _mean_times(found)]
+    parts = [_headline(found, data), _categories(found, data), _causes(found), _mean_times(found)]
     if len(found.jobs) > 1:
         parts.append(_jobs(found))
     if data["slo"]:
@@ -87,20 +145,25 @@ def as_text(found: Analysis, data: dict[str, Any]) -> str:
             f"goodput by reference step: {percent(step['goodput'])} ({step['kept_steps']:,} kept steps"
             f" x {step['step_seconds']:g} s / time held)"
         )
-    parts.append("\n".join(_finding(finding) for finding in found.findings))
+    parts.append(findings_text(found.findings))
     return "\n\n".join(part for part in parts if part)
 
 
 def _headline(found: Analysis, data: dict[str, Any]) -> str:
     jobs = found.jobs.index
     who = f"job {printable(jobs[0])}" if len(jobs) == 1 else f"{len(jobs)} jobs"
-    return f"{who}: {number(data['held_gpu_hours'])} GPU-hours held, goodput {percent(data['goodput'])}"
+    said = f"{who}: {number(data['held_gpu_hours'])} {found.unit} held, goodput {percent(data['goodput'])}"
+    window = found.window
+    if window["coverage"] < 1:
+        said += f"\nfrom {window['start']:%Y-%m-%d %H:%M} to {window['end']:%Y-%m-%d %H:%M} UTC,"
+        said += f" {number(window['hours'])} h, of which {percent(window['coverage'], 1)} has data"
+    return said
 
 
-def _categories(data: dict[str, Any]) -> str:
+def _categories(found: Analysis, data: dict[str, Any]) -> str:
     held = data["held_gpu_hours"]
     rows = [(name, number(hours), percent(hours / held)) for name, hours in data["gpu_hours"].items()]
-    return aligned(("category", "GPU-hours", "share"), [*rows, ("held", number(held), percent(1))])
+    return aligned(("category", found.unit, "share"), [*rows, ("held", number(held), percent(1))])
 
 
 def _causes(found: Analysis) -> str:
@@ -108,31 +171,33 @@ def _causes(found: Analysis) -> str:
         (cause, count, number(hours), number(hours / count) if count else "-")
         for cause, count, hours in found.causes.itertuples(index=False)
     ]
-    return aligned(("cause", "interruptions", "GPU-hours", "GPU-hours each"), rows) if rows else "no interruptions"
+    return aligned(("cause", "interruptions", found.unit, f"{found.unit} each"), rows) if rows else "no interruptions"
 
 
 def _mean_times(found: Analysis) -> str:
     named = {"mtbi": "MTBI of the job", "job_mtbf": "job MTBF", "node_mtbf": "node MTBF"}
-    counted = {"mtbi": "interruptions", "job_mtbf": "failures", "node_mtbf": "failures of a named node"}
+    counted = {"mtbi": "interruption", "job_mtbf": "failure", "node_mtbf": "failure of a named node"}
     rows = [_mean_time(named[name], rate, counted[name]) for name, rate in rates(found.jobs)._asdict().items()]
     return aligned(("mean time", "hours", "95 % interval", "from"), rows)
 
 
 def _mean_time(name: str, rate: MeanTime, counted: str) -> tuple:
     unit = "node-hours" if name.startswith("node") else "hours"
-    source = f"{rate.count:,} {counted} in {number(rate.exposure_hours)} running {unit}"
+    what, _, which = counted.partition(" ")
+    events = f"{what}{'' if rate.count == 1 else 's'} {which}".rstrip()
+    source = f"{rate.count:,} {events} in {number(rate.exposure_hours)} running {unit}"
     digits = 1 if rate.low >= 1 else 3
     interval = between(rate.low, rate.high, lambda value: number(value, digits))
     return name, number(rate.hours, digits), interval, source
 
 
 def _jobs(found: Analysis) -> str:
-    columns = ["held_gpu_hours", "goodput", "interruptions", "failures"]
+    columns = ["held_gpu_hours", "goodput", "interruptions", "failures", "incomplete"]
     rows = [
-        (job, number(held), percent(goodput), f"{struck:.0f}", f"{failed:.0f}")
-        for job, held, goodput, struck, failed in found.jobs[columns].itertuples()
+        (job, number(held), percent(goodput), f"{struck:.0f}", f"{failed:.0f}", "incomplete" if torn else "")
+        for job, held, goodput, struck, failed, torn in found.jobs[columns].itertuples()
     ]
-    return aligned(("job", "GPU-hours held", "goodput", "interruptions", "failures"), rows)
+    return aligned(("job", f"{found.unit} held", "goodput", "interruptions", "failures", ""), rows)
 
 
 def _slo(slo: dict[str, Any]) -> str:
@@ -163,6 +228,24 @@ def _slo(slo: dict[str, Any]) -> str:
         f" {slo['missed']} missed, {slo['no_data']} without data"
     )
     return f"{head}\n\n{aligned(header, rows)}"
+
+
+SHOWN = 3  # findings of one kind that the text shows; JSON has them all
+
+
+def findings_text(findings: Sequence[Finding]) -> str:
+    """Return findings as text, the gravest first, the first few of a kind and a count of the others."""
+    kinds: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault((finding.severity, finding.code), []).append(finding)
+    lines = []
+    for severity in ("error", "warning", "note"):
+        for (grave, code), those in kinds.items():
+            if grave == severity:
+                lines += [_finding(each) for each in those[:SHOWN]]
+                if len(those) > SHOWN:
+                    lines.append(f"{severity}: and {len(those) - SHOWN:,} more of this kind ({code})")
+    return "\n".join(lines)
 
 
 def _finding(finding: Finding) -> str:

@@ -24,12 +24,6 @@ class Format(StrEnum):
     csv = "csv"
 
 
-class Foreign(StrEnum):
-    """Log formats that have an importer."""
-
-    resiliency = "resiliency"
-
-
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a scenario.")]
 Seeds = Annotated[int, typer.Option(help="Replications 1 to N of each scenario.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; by default as many as help.", min=1)]
@@ -53,7 +47,7 @@ def simulate(
     set_: Changes = None,
 ) -> None:
     """Write the event log of one simulated run, as JSON Lines."""
-    from goodput.logfile import log_text, write_log
+    from goodput.logtext import log_text, write_log
     from goodput.simulate import simulate
 
     log = simulate(_scenario(scenario, set_), seed)
@@ -63,15 +57,36 @@ def simulate(
         _print(log_text(log), end="")
 
 
+Logs = Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files or parts of one; - is standard input.")]
+From = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="The format, where it is not recognised.")]
+Zone = Annotated[
+    str | None, typer.Option("--timezone", metavar="NAME", help="For times without a zone: Europe/Berlin.")
+]
+Nodes = Annotated[int | None, typer.Option(help="Nodes of a job, where the log does not say.", min=1)]
+Gpus = Annotated[int | None, typer.Option(help="GPUs of a node, where the log does not say.", min=1)]
+Causes = Annotated[Path | None, typer.Option(help="Kernel messages or health checks: causes by time and node.")]
+AsOf = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Closes jobs without an end; by default their last event.")
+]
+Strict = Annotated[bool, typer.Option(help="Refuse a log with a warning: to test an exporter.")]
+
+
 @app.command()
 def analyze(
-    logs: Annotated[list[Path], typer.Argument(metavar="LOG...")],
+    logs: Logs,
     slo: Annotated[float | None, typer.Option(help="Goodput promised for each window, as 0.85.")] = None,
     window_hours: Annotated[float, typer.Option(help="Length of an SLO window.")] = 168,
-    from_: Annotated[Foreign | None, typer.Option("--from", help="The format, where it is not ours.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="Nodes, where the format does not say.", min=1)] = None,
-    gpus_per_node: Annotated[int | None, typer.Option(help="Likewise.", min=1)] = None,
+    exclude: Annotated[Path | None, typer.Option(help="Planned windows (start,end,reason): not in the SLO.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies behind this moment.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies before this moment.")] = None,
+    as_of: AsOf = None,
+    from_: From = None,
+    timezone: Zone = None,
+    nodes: Nodes = None,
+    gpus_per_node: Gpus = None,
+    causes: Causes = None,
     step_seconds: Annotated[float | None, typer.Option(help="Reference time of a step.")] = None,
+    strict: Strict = False,
     format: Formats = Format.text,
 ) -> None:
     """Say where the GPU-hours of a log went: category, cause, MTBI and MTBF, SLO."""
@@ -80,17 +95,42 @@ def analyze(
 
     if not 0 < window_hours < float("inf"):
         raise BadInput(f"--window-hours={window_hours} must be above 0 and finite")
-    log, findings = _read(logs, from_, nodes, gpus_per_node)
-    found = analysis.analyze(log, findings)
+    log, findings = _read(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
+    found = analysis.analyze(log, findings, _time(since, "--since", timezone), _time(until, "--until", timezone))
     data = analysis.as_data(found)
     if slo is not None:
-        data["slo"] = analysis.slo_data(found, slo, window_hours)
+        data["slo"] = analysis.slo_data(found, slo, window_hours, _excluded(exclude, timezone))
     if step_seconds is not None:
         data["reference_step"] = analysis.step_data(log, found, step_seconds)
     if format is Format.csv:
         _print(found.jobs.to_csv(), end="")
     else:
         _print(to_json(data) if format is Format.json else analysis.as_text(found, data))
+
+
+@app.command()
+def convert(
+    logs: Logs,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="By default standard output.")] = None,
+    from_: From = None,
+    timezone: Zone = None,
+    nodes: Nodes = None,
+    gpus_per_node: Gpus = None,
+    causes: Causes = None,
+    as_of: AsOf = None,
+    strict: Strict = False,
+) -> None:
+    """Write a log of any format in ours, set right, as JSON Lines; findings go to standard error."""
+    from goodput.analysis import findings_text
+    from goodput.logtext import log_text, write_log
+
+    log, findings = _read(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
+    if output:
+        write_log(log, output)
+    else:
+        _print(log_text(log), end="")
+    if findings:
+        sys.stderr.write(f"{findings_text(findings)}\n")
 
 
 @app.command()
@@ -181,18 +221,37 @@ def _scenario(name: str, changes: list[str] | None):
     return scenario.but(parse_changes(changes)) if changes else scenario
 
 
-def _read(logs: list[Path], foreign: Foreign | None, nodes: int | None, gpus_per_node: int | None):
-    if foreign is None:
-        from goodput.logfile import read_log
+def _read(logs, format_, timezone, nodes, gpus_per_node, causes, as_of, strict):
+    from goodput.importers import read_any
 
-        return read_log(logs)
-    from goodput.events import concat_logs
-    from goodput.importers.resiliency import read_resiliency
+    log, findings = read_any(logs, format_, timezone, nodes, gpus_per_node, causes, _time(as_of, "--as-of", timezone))
+    bad = [finding for finding in findings if finding.severity != "note"]
+    if strict and bad:
+        first = bad[0]
+        where = "log" if first.file is None else f"{first.file}:{first.line}"
+        more = f" (and {len(bad) - 1:,} more warnings)" if len(bad) > 1 else ""
+        raise BadInput(f"{where}: {first.message}{more}; --strict allows no warning")
+    return log, findings
 
-    if gpus_per_node is None:
-        raise BadInput(f"--gpus-per-node must be given with --from {foreign}: the format does not say it")
-    found = [read_resiliency(path, gpus_per_node, nodes) for path in logs]
-    return concat_logs([log for log, _ in found]), [finding for _, findings in found for finding in findings]
+
+def _time(text: str | None, option: str, timezone: str | None) -> int | None:
+    if text is None:
+        return None
+    from goodput.line import moment, zone_of
+
+    try:
+        return moment(float(text) if text.replace(".", "", 1).isdigit() else text, zone_of(timezone))
+    except ValueError as error:
+        raise BadInput(f"{option}={text} must be {error}") from None
+
+
+def _excluded(path: Path | None, timezone: str | None):
+    if path is None:
+        return None
+    from goodput.line import zone_of
+    from goodput.window import read_exclusions
+
+    return read_exclusions(path, zone_of(timezone))
 
 
 def _print(text: Any, end: str = "\n") -> None:

@@ -1,11 +1,11 @@
 """Which kind of node fails? Node MTBF by cohort, from the time each cohort's nodes were in the running job."""
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from goodput.attribution import RUNNING
 from goodput.errors import BadInput
 from goodput.events import codes
 from goodput.metrics import CONFIDENCE, hours, is_failure, mean_time
@@ -24,11 +24,10 @@ def by_cohort(
 
     `cohorts` maps a label to folded node names, `{"batch_b": "node[0100-0131]"}`; nodes under no label are `other`.
     `node_hours` is exact: the cohort's nodes in the job (`node_names`, `joined`, `left` of the log), times the hours
-    it ran. Raises BadInput for a job whose start names no nodes. `gpu_hours` is what its failures cost.
+    it ran. `gpu_hours` is what its failures cost. Raises BadInput for a job whose start names no nodes, and for
+    cohorts that share a node or cannot be read.
     """
-    from ClusterShell.NodeSet import NodeSet
-
-    sets = {label: NodeSet(names) for label, names in cohorts.items()}
+    sets = _sets(cohorts)
     blamed = _members(interruptions["node"], sets)[codes(interruptions["node"])] > 0
     blamed &= is_failure(interruptions).to_numpy()[:, None] & interruptions["node"].notna().to_numpy()[:, None]
     charged = _members(spans["node"], sets)[codes(spans["node"])] * spans["node"].notna().to_numpy()[:, None]
@@ -43,11 +42,33 @@ def by_cohort(
     return out[(out["node_hours"] > 0) | (out["failures"] > 0)].reset_index(drop=True)
 
 
+def _sets(cohorts: Mapping[str, str]) -> dict:
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+
+    try:
+        sets = {label: NodeSet(names, resolver=RESOLVER_NOGROUP) for label, names in cohorts.items()}
+    except NodeSetException as error:
+        raise BadInput(f"cohorts: names must be folded node names, as node[0100-0131]: {error}") from None
+    if OTHER in sets:
+        raise BadInput(f"cohorts: no label must be {OTHER}, which is what no label names")
+    if len(NodeSet.fromlist(list(sets.values()))) < sum(map(len, sets.values())):
+        raise BadInput("cohorts: each node must be under one label only")
+    return sets
+
+
+def _nodes(name: str):
+    """Return the nodes of a folded name of a log; one that cannot be unfolded is a name as it stands."""
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+
+    try:
+        return NodeSet(name, resolver=RESOLVER_NOGROUP)
+    except NodeSetException:
+        return NodeSet(re.sub(r"[^\w.-]", "_", name), resolver=RESOLVER_NOGROUP)
+
+
 def _members(column: pd.Series, sets: Mapping) -> np.ndarray:
     """Return for each category of a column of folded names how many of each cohort it names, `other` last."""
-    from ClusterShell.NodeSet import NodeSet
-
-    names = [NodeSet(name) for name in column.array.categories]
+    names = [_nodes(name) for name in column.array.categories]
     counts = np.array([[len(name & each) for each in sets.values()] for name in names], "int64")
     counts = counts.reshape(len(names), len(sets))
     totals = np.array([len(name) for name in names], "int64")
@@ -72,7 +93,7 @@ def _node_hours(log: pd.DataFrame, spans: pd.DataFrame, sets: Mapping) -> np.nda
 
 
 def _running(spans: pd.DataFrame) -> pd.Series:
-    return hours(spans).where(spans["category"].isin(RUNNING), 0.0)
+    return hours(spans).where(spans["running"], 0.0)
 
 
 def _running_in_all(spans: pd.DataFrame) -> np.ndarray:

@@ -5,6 +5,17 @@ from collections.abc import Callable, Iterable
 from reprlib import Repr
 from typing import Any
 
+# pydantic's rules that do not read as the end of "key=value must be ..."
+_PLAIN = {
+    "string_too_short": "text that is not empty",
+    "too_short": "a table that is not empty",
+    "string_type": "text",
+    "model_type": "a table of keys",
+    "dict_type": "a table of keys",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+}
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 
@@ -40,7 +51,6 @@ def problem_of(error: Any, known_keys: Callable[[tuple], Iterable[str]] = lambda
     if kind == "missing":
         return f"{path} must be given"
     rule = str(problem["ctx"]["error"]) if kind == "value_error" else problem["msg"].removeprefix("Input should be ")
-    if isinstance(value, dict) and kind == "value_error":  # a rule about several keys: it names them itself
+    if kind == "value_error" and (not path or " must " in rule):  # a rule about several keys: it names them itself
         return f"{path}: {rule}" if path else rule
-    plain = {"a valid number": "a number", "a valid integer": "a whole number", "a valid boolean": "true or false"}
-    return f"{path}={_SHORT.repr(value)} must be {plain.get(rule, rule.removeprefix('a valid '))}"
+    return f"{path}={_SHORT.repr(value)} must be {_PLAIN.get(kind, rule)}"

@@ -36,6 +36,8 @@ def experiment(scenarios: Sequence[Scenario], seeds: int | Iterable[int], jobs: 
     """
     seeds = check_seeds(seeds)
     names = [scenario.name for scenario in scenarios]
+    if not names:
+        raise BadInput("scenarios: at least one must be given")
     if len(set(names)) < len(names):
         raise BadInput(f"scenarios: names must differ, not {', '.join(names)}")
     chunks = [(s, seeds[at : at + CHUNK]) for s in scenarios for at in range(0, len(seeds), CHUNK)]
@@ -48,6 +50,8 @@ def check_seeds(seeds: int | Iterable[int]) -> list[int]:
     wanted = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
     if not wanted or min(wanted) < 0:
         raise BadInput(f"seeds={seeds} must be 1 or more")
+    if len(set(wanted)) < len(wanted):
+        raise BadInput("seeds must differ: the same run twice is no more evidence")
     return wanted
 
 

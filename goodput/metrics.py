@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtri, stdtrit  # not scipy.stats: it alone would double the start-up of a command
 
-from goodput.attribution import CATEGORIES, RUNNING, US_PER_HOUR
+from goodput.attribution import CATEGORIES, US_PER_HOUR
 from goodput.errors import BadInput
 from goodput.events import CHOSEN, codes, micros
 
@@ -92,7 +92,7 @@ def per_job(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
     out = pd.DataFrame(cells.reshape(-1, len(CATEGORIES)), columns=list(CATEGORIES), index=pd.Index(jobs, name="job"))
     out["held_gpu_hours"] = _gpu_hours(spans, job, len(jobs))
     out["goodput"] = out["productive"] / out["held_gpu_hours"]
-    running = hours(spans) * (category < len(RUNNING))
+    running = hours(spans) * spans["running"]
     out["running_hours"] = _sums(job, running, len(jobs))
     out["node_hours"] = _sums(job, running * spans["nodes"], len(jobs))
     struck = codes(interruptions["job"])
@@ -143,9 +143,14 @@ def by_cause(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
     cost = spans.groupby("cause", observed=False)["gpu_hours"].sum()
     count = interruptions["cause"].value_counts().reindex(cost.index, fill_value=0)
     table = pd.DataFrame({"count": count, "gpu_hours": cost})
-    table = table[(table["count"] > 0) | (table["gpu_hours"] > 0)]
-    # equal costs by name, so that the order never depends on the order of the log
-    return table.rename_axis("cause").reset_index().sort_values(["gpu_hours", "cause"], ascending=[False, True])
+    return _dearest_first(table[(table["count"] > 0) | (table["gpu_hours"] > 0)], "cause")
+
+
+def _dearest_first(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return a table by cost; equal costs by name, so that the order never depends on that of the log."""
+    table = table.rename_axis(name).reset_index()
+    order = np.lexsort((table[name].astype(str), -table["gpu_hours"].round(9)))
+    return table.take(order).reset_index(drop=True)
 
 
 def by_node(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
@@ -154,20 +159,23 @@ def by_node(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
     count = interruptions.loc[is_failure(interruptions), "node"].value_counts()
     table = pd.DataFrame({"failures": count, "gpu_hours": cost}).fillna(0)
     table = table[(table["failures"] > 0) | (table["gpu_hours"] > 0)].astype({"failures": int})
-    return table.rename_axis("node").reset_index().sort_values(["gpu_hours", "node"], ascending=[False, True])
+    return _dearest_first(table, "node")
 
 
 def reference_steps(log: pd.DataFrame, spans: pd.DataFrame, step_seconds: float) -> tuple[int, float]:
     """Return the steps that were kept, and goodput by them: kept steps x `step_seconds` / time held.
 
-    Another definition of goodput, for logs with a `step` field: kept are the newest step saved less the first one
-    loaded, by job. A step that is slower than the reference counts as waste. Raises BadInput without steps.
+    Another definition of goodput, for logs with a `step` field: kept are, by job, the last step saved or gone back to,
+    less that of its start (0 where that has none). A step that is slower than the reference counts as waste. Raises
+    BadInput without steps.
     """
     if not 0 < step_seconds < np.inf:
         raise BadInput(f"step_seconds={step_seconds} must be above 0 and finite")
     if "step" not in log or log["step"].isna().all():
         raise BadInput("log: events must carry a step, so that kept steps can be counted")
-    steps = log.dropna(subset=["step"]).groupby("job", observed=True)["step"].agg(["first", "max"])
+    steps = log.assign(step=pd.to_numeric(log["step"], errors="coerce")).dropna(subset=["step", "job"])
+    begun = steps[steps["event"] == "start"].groupby("job", observed=True)["step"].first()
+    last = steps.groupby("job", observed=True)["step"].last()
     held = (spans.groupby("job", observed=True)["end"].max() - spans.groupby("job", observed=True)["start"].min()).sum()
-    kept = int((steps["max"] - steps["first"]).sum())
+    kept = int(last.sub(begun, fill_value=0).sum())
     return kept, kept * step_seconds / held.total_seconds()

@@ -7,7 +7,6 @@ end closes the k-th last start that it can: saves end in the order they began, a
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from goodput.events import CODE
 
@@ -28,7 +27,7 @@ def durable_saves(
     """
     run = np.searchsorted(begin, np.arange(len(event)), side="right") - 1
     save = np.flatnonzero((event == CODE["checkpoint_start"]) | (event == CODE["checkpoint_end"]))
-    save = save[(run[save] >= 0) & (save < stop[run[save]])]
+    save = _in_a_run(save, run, stop)
     is_start = event[save] == CODE["checkpoint_start"]
     start = save[is_start]
     end = _end_of_each_start(save, is_start, run[save])
@@ -42,34 +41,43 @@ def durable_saves(
     return Saves(newest, _still_open(event, run, start, end))
 
 
+def _in_a_run(rows: np.ndarray, run: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    rows = rows[run[rows] >= 0]
+    return rows[rows < stop[run[rows]]]
+
+
 def _end_of_each_start(save: np.ndarray, is_start: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """Return for each start the index of the end that closes it, or -1.
+    """Return for each start the index of the end that closes it, or -1: read backwards, each start serves one end."""
+    return _served(save[::-1], ~is_start[::-1], run[::-1])[::-1]
 
-    Read backwards the ends queue up and each start serves one: a walk that is up for an end, down for a start, and
-    may not go below its floor. Where it would, nothing was left to serve: that start has failed.
+
+def _served(rows: np.ndarray, is_item: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return for each row that is no item the item that it serves, or -1: in each group first come, first served.
+
+    A walk goes up for an item, down for what serves one, and may not go below its floor. Where it would, nothing was
+    waiting: that row serves none. The rows of a group stand together.
     """
-    if not len(save):
-        return save
-    save, is_start, run = save[::-1], is_start[::-1], run[::-1]
-    # Each run has a floor far below that of the run before it (read backwards), so one running minimum serves all.
-    new_run = np.diff(run, prepend=-1) != 0
-    walk = np.cumsum(np.where(is_start, -1, 1))
+    if not len(rows):
+        return rows
+    # Each group has a floor far below that of the group before, so one running minimum serves all.
+    new_group = np.append(True, group[1:] != group[:-1])
+    walk = np.cumsum(np.where(is_item, 1, -1))
     before = np.concatenate(([0], walk[:-1]))
-    floor = -np.cumsum(new_run) * (2 * len(save) + 1)
-    height = walk - before[np.maximum.accumulate(np.where(new_run, np.arange(len(run)), 0))] + floor
+    floor = -np.cumsum(new_group) * (2 * len(rows) + 1)
+    height = walk - before[np.maximum.accumulate(np.where(new_group, np.arange(len(rows)), 0))] + floor
     lowest = np.minimum(np.minimum.accumulate(height), floor)
-    least_before = np.where(new_run, floor, np.concatenate(([0], lowest[:-1])))
-    served = is_start & (height >= least_before)
-    ends, end_run = save[~is_start], run[~is_start]
-    first_end = np.searchsorted(-end_run, -run[served])
-    end = np.full(len(save), -1)
-    end[served] = ends[first_end + _rank_in_run(run[served])]
-    return end[is_start][::-1]
+    least_before = np.where(new_group, floor, np.concatenate(([0], lowest[:-1])))
+    serves = ~is_item & (height >= least_before)
+    number = np.cumsum(new_group)
+    first_item = np.searchsorted(number[is_item], number[serves])
+    item = np.full(len(rows), -1)
+    item[serves] = rows[is_item][first_item + _rank_in_group(number[serves])]
+    return item[~is_item]
 
 
-def _rank_in_run(run: np.ndarray) -> np.ndarray:
-    index = np.arange(len(run))
-    return index - np.maximum.accumulate(np.where(np.diff(run, prepend=-1) != 0, index, 0))
+def _rank_in_group(group: np.ndarray) -> np.ndarray:
+    index = np.arange(len(group))
+    return index - np.maximum.accumulate(np.where(np.diff(group, prepend=-1) != 0, index, 0))
 
 
 def _still_open(event: np.ndarray, run: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -80,21 +88,21 @@ def _still_open(event: np.ndarray, run: np.ndarray, start: np.ndarray, end: np.n
     failed = np.flatnonzero(end[:-1] < 0)
     failed = failed[run[start[failed]] == run[start[failed + 1]]]
     change[start[failed + 1]] -= 1
-    # a save that a fault cut stays open for good: count from the beginning of each run
-    level = np.cumsum(change)
-    first = np.searchsorted(run, run[end])
+    # a save that a fault cut stays open for good: count from before the first event of each run
+    before = np.cumsum(change) - change
     closes = end[end >= 0]
-    return closes[(level[closes] - level[first[end >= 0]]) > 0]
+    first = np.searchsorted(run, run[closes])
+    return closes[before[closes] + change[closes] > before[first]]
 
 
 def _async_durable(event, run, stop, start, save_id) -> np.ndarray:
     """Return for each async start the index of its checkpoint_durable, or -1: by id, else in the order they began."""
-    durable = np.flatnonzero(event == CODE["checkpoint_durable"])
-    durable = durable[(run[durable] >= 0) & (durable < stop[run[durable]])]
-    sides = []
-    for rows in (start, durable):
-        side = pd.DataFrame({"run": run[rows], "id": save_id[rows], "row": rows})
-        side["turn"] = side.groupby(["run", "id"]).cumcount()
-        sides.append(side)
-    both = sides[0].merge(sides[1], on=["run", "id", "turn"], how="left", suffixes=("", "_durable"))
-    return both["row_durable"].fillna(-1).to_numpy("int64")
+    durable = _in_a_run(np.flatnonzero(event == CODE["checkpoint_durable"]), run, stop)
+    rows = np.sort(np.concatenate([start, durable]))
+    rows = rows[np.lexsort((rows, save_id[rows], run[rows]))]  # those of one run and one id together
+    group = np.cumsum(np.append(True, (np.diff(run[rows]) != 0) | (np.diff(save_id[rows]) != 0))) if len(rows) else rows
+    is_start = event[rows] == CODE["checkpoint_start"]
+    of_start = np.full(len(event), -1)
+    served = _served(rows, is_start, group)
+    of_start[served[served >= 0]] = rows[~is_start][served >= 0]
+    return of_start[start]

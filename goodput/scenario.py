@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 
 from goodput import checkpoint
 from goodput.errors import BadInput, nearest, problem_of
-
-SCENARIOS = Path(__file__).parents[1] / "data" / "scenarios"
+from goodput.scenario_file import find, read_toml
 
 # The seven of the workbench, in the order of every table.
 SEVEN = (
@@ -121,6 +120,8 @@ class Scenario(Part):
 
     @model_validator(mode="after")
     def _parts_fit(self):
+        if self.days < 1e-6:  # a tenth of a second
+            raise ValueError(f"days={self.days} must be at least 0.000001")
         self._check_shares("node", wanted=True)
         self._check_shares("job", wanted=self.job_failures.mtbi_hours is not None)
         self._check_cohorts()
@@ -215,7 +216,17 @@ def _validated(data: dict, where: str) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise BadInput(f"{where}: {problem_of(error, _known_keys)}") from None
+        raise BadInput(f"{where}: {problem_of(error, _known_keys)}{_other_name(error, data)}") from None
+
+
+def _other_name(error: ValidationError, data: dict) -> str:
+    """Return a hint where a cause or cohort lacks a key because its own name is misspelt."""
+    problem = error.errors()[0]
+    if problem["type"] != "missing" or problem["loc"][0] not in ("causes", "cohorts"):
+        return ""
+    table, name = problem["loc"][:2]
+    hint = nearest(name, [other for other in data[table] if other != name])
+    return f"; {hint}" if hint.startswith("did") else ""
 
 
 def _known_keys(parents: tuple) -> list[str]:
@@ -228,37 +239,6 @@ def _known_keys(parents: tuple) -> list[str]:
     return list(model.model_fields)
 
 
-def _merged(base: dict, changes: Mapping) -> dict:
-    out = dict(base)
-    for key, value in changes.items():
-        both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
-        out[key] = _merged(out[key], value) if both else value
-    return out
-
-
-def _read_toml(path: Path, seen: tuple[Path, ...] = ()) -> dict:
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        known = sorted(file.stem for file in SCENARIOS.glob("*.toml"))
-        raise BadInput(f"scenario: {path.stem!r} must be a file or known; {nearest(path.stem, known)}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{path}: must be a readable TOML file: {error}") from None
-    base = data.pop("base", None)
-    if base is None:
-        return data
-    if not isinstance(base, str) or path in seen:
-        raise BadInput(f"{path}: base={base!r} must name another scenario, and not lead back to this one")
-    return _merged(_read_toml(_find(base, path.parent), (*seen, path)), data)
-
-
-def _find(name: str, folder: Path) -> Path:
-    if name.endswith(".toml"):
-        return folder / name
-    beside = folder / f"{name}.toml"
-    return beside if beside.is_file() else SCENARIOS / f"{name}.toml"
-
-
 def load_scenario(name: str | Path) -> Scenario:
     """Return the scenario of that name in `data/scenarios`, or of a TOML file (a name that ends in `.toml`).
 
@@ -268,8 +248,8 @@ def load_scenario(name: str | Path) -> Scenario:
     >>> load_scenario("no-spares").pool.spares
     0
     """
-    path = _find(str(name), Path())
-    return _validated(_read_toml(path), str(name))
+    path = find(str(name), Path())
+    return _validated(read_toml(path, f"scenario: {str(name)!r}"), str(name))
 
 
 def parse_changes(pairs: list[str]) -> dict[str, Any]:

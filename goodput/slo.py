@@ -3,15 +3,18 @@
 import numpy as np
 import pandas as pd
 
-from goodput.attribution import CATEGORIES
+from goodput.attribution import CATEGORIES, US_PER_HOUR
 from goodput.errors import BadInput
 from goodput.events import codes, micros
+from goodput.window import cut
 
-_US_PER_HOUR = 3_600_000_000
+MOST_WINDOWS = 1_000_000
 
 
-def slo_windows(spans: pd.DataFrame, target: float, window_hours: float) -> pd.DataFrame:
-    """Return one row a window, from the first event of the log on; the last one may be cut short by its end.
+def slo_windows(
+    spans: pd.DataFrame, target: float, window_hours: float, origin: int | None = None, end: int | None = None
+) -> pd.DataFrame:
+    """Return one row a window, from `origin` on (microseconds; by default the first span), the last one cut at `end`.
 
     Columns: `start`, `end`, `held_gpu_hours`, `goodput`, `met` (True, False, or null: no data), `budget_gpu_hours`
     = (1 - target) x held, `used_gpu_hours` (all that was not productive), `burn` = used / budget (1: just used up),
@@ -32,23 +35,31 @@ def slo_windows(spans: pd.DataFrame, target: float, window_hours: float) -> pd.D
         raise BadInput(f"slo: target={target} must be above 0 and below 1")
     if not 0 < window_hours < np.inf:
         raise BadInput(f"slo: window_hours={window_hours} must be above 0 and finite")
-    width = max(1, round(window_hours * _US_PER_HOUR))
-    origin = int(micros(spans["start"]).min())
-    hours = _gpu_hours(spans, origin, width)
+    width = max(1, round(window_hours * US_PER_HOUR))
+    origin = int(micros(spans["start"]).min()) if origin is None else origin
+    end = int(micros(spans["end"]).max()) if end is None else end
+    if (end - origin) / width > MOST_WINDOWS:
+        raise BadInput(f"slo: window_hours={window_hours} must cut the log into at most {MOST_WINDOWS:,} windows")
+    starts = np.arange(origin, max(end, origin + 1), width)
+    hours = _gpu_hours(spans, starts)
     held, productive = hours.sum(axis=1), hours[:, 0]
     wasted = hours[:, 1:]
     worst = wasted.argmax(axis=1)
-    edges = pd.DatetimeIndex((origin + width * np.arange(len(hours) + 1)).view("datetime64[us]")).tz_localize("UTC")
+    edges = [
+        pd.DatetimeIndex(at.view("datetime64[us]")).tz_localize("UTC")
+        for at in (starts, np.minimum(starts + width, end))
+    ]
     with np.errstate(invalid="ignore"):
         goodput = productive / held  # NaN where nothing was held
     any_waste = wasted.sum(axis=1) > 0
     return pd.DataFrame(
         {
-            "start": edges[:-1],
-            "end": np.minimum(edges[1:], spans["end"].max()),
+            "start": edges[0],
+            "end": edges[1],
             "held_gpu_hours": held,
             "goodput": goodput,
-            "met": np.where(held > 0, goodput >= target, None),
+            # a hair's breadth: floats that add up to the target must not miss it
+            "met": np.where(held > 0, goodput >= target - 1e-12, None),
             "budget_gpu_hours": (1 - target) * held,
             "used_gpu_hours": held - productive,
             "burn": (1 - goodput) / (1 - target),
@@ -58,23 +69,17 @@ def slo_windows(spans: pd.DataFrame, target: float, window_hours: float) -> pd.D
     )
 
 
-def _gpu_hours(spans: pd.DataFrame, origin: int, width: int) -> np.ndarray:
+def _gpu_hours(spans: pd.DataFrame, starts: np.ndarray) -> np.ndarray:
     """Return GPU-hours by window and category: each span is cut at the edges of windows, then all are added up."""
-    start, end = micros(spans["start"]) - origin, micros(spans["end"]) - origin
-    first, last = start // width, (end - 1) // width
-    pieces = last - first + 1
-    window = np.repeat(first, pieces) + np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    clipped = np.minimum(np.repeat(end, pieces), (window + 1) * width) - np.maximum(
-        np.repeat(start, pieces), window * width
-    )
-    gpus = np.repeat((spans["nodes"] * spans["gpus_per_node"]).to_numpy(), pieces)
-    category = np.repeat(codes(spans["category"]), pieces)
+    pieces = cut(spans, starts)
+    gpus = (spans["nodes"] * spans["gpus_per_node"]).to_numpy()[pieces.span]
+    category = codes(spans["category"])[pieces.span]
     cells = np.bincount(
-        window * len(CATEGORIES) + category,
-        clipped / _US_PER_HOUR * gpus,
-        minlength=(int(last.max()) + 1) * len(CATEGORIES),
+        pieces.cell * len(CATEGORIES) + category,
+        (pieces.end - pieces.start) / US_PER_HOUR * gpus,
+        minlength=(len(starts) + 1) * len(CATEGORIES),
     )
-    return cells.reshape(-1, len(CATEGORIES))
+    return cells.reshape(-1, len(CATEGORIES))[1:]  # what lies before the first window is left out
 
 
 def error_budget(windows: pd.DataFrame, target: float) -> dict:

@@ -20,7 +20,9 @@ def stream(seed: int, *names: str) -> np.random.Generator:
     >>> stream(1, "default", "host").random() == stream(1, "default", "fabric_link").random()
     False
     """
-    address = hashlib.blake2b("/".join(names).encode(), digest_size=16).digest()
+    # a slash within a name is told apart from the one between names
+    path = "/".join(name.replace("%", "%25").replace("/", "%2F") for name in names)
+    address = hashlib.blake2b(path.encode(), digest_size=16).digest()
     return np.random.Generator(np.random.PCG64([seed, *np.frombuffer(address, "<u4").tolist()]))
 
 

@@ -10,6 +10,8 @@ job_terminated: one line a node) or `step` (checkpoint_loaded and checkpoint_sav
 | checkpoint_saved | checkpoint_start and checkpoint_end at that moment, with `step`: how long it took is not said |
 | job_started or job_terminated while training | interrupt, `after` the last sign of life: when it struck is not said |
 | the same while down | nothing: a start that loads no checkpoint is a failed restart, part of the recovery |
+
+The job holds as many nodes throughout as its highest rank says: the ranks that report vary, and are not sizes.
 """
 
 import json
@@ -19,21 +21,22 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from goodput.errors import BadInput, problem_of
-from goodput.events import Finding, make_log, order_log
-from goodput.logfile import moment, read_lines
+from goodput.events import Finding, Imported, Unreadable, make_log
+from goodput.line import moment, zone_of
+from goodput.lines import read_blocks
 
 SAME_START_SECONDS = 30  # lines of one kind that are closer than this tell of one moment
 CAUSE = "not_logged"
 _NO_TIME = np.iinfo("int64").min
+_FIELDS = ["time", "event", "cause", "after", "step", "line"]
+UTC = "UTC"
 
 
-def _utc(value: str) -> int:
-    if isinstance(value, str) and not value.endswith("Z") and "+" not in value:
-        value += "Z"
-    return moment(value)
+def _moment(value: object, info: ValidationInfo) -> int:
+    return moment(value, info.context)
 
 
 class Line(BaseModel):
@@ -42,53 +45,60 @@ class Line(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     event_type: Literal["job_started", "job_terminated", "checkpoint_loaded", "checkpoint_saved"]
-    timestamp: Annotated[int, BeforeValidator(_utc)]
+    timestamp: Annotated[int, BeforeValidator(_moment)]
     job_name: Annotated[str, Field(min_length=1)]
     node_rank: Annotated[float, Field(ge=0, lt=1e7)] | None = None
     step: Annotated[float, Field(ge=0, lt=2**53)] | None = None
 
 
-def read_resiliency(
-    path: str | Path, gpus_per_node: int, nodes: int | None = None
-) -> tuple[pd.DataFrame, list[Finding]]:
-    """Return the event log of a recorder's file, and what it leaves open.
+def looks_like_resiliency(head: bytes) -> bool:
+    """Return whether the first bytes are surely of a recorder's file."""
+    return b'"event_type"' in head and b'"job_name"' in head and b'"job_started"' in head
 
-    `nodes` is the size that the job holds throughout; by default its highest node rank + 1, because the ranks that
-    report vary and are not sizes. Raises BadInput, naming the line, for a line that is not the recorder's.
+
+def read_resiliency(path: str | Path, timezone: str | None = None) -> Imported:
+    """Return the events of a recorder's file, what it leaves open, and the lines that could not be read.
+
+    Times without a zone are UTC, as the recorder writes them, or in `timezone`. Raises BadInput for a file without a
+    line of the recorder's.
     """
     path = Path(path)
-    lines = _read(path)
-    logs, findings = [], [Finding("note", "no-zone", str(path), None, "times have no zone: read as UTC")]
-    for job, of_job in lines.groupby("job_name", sort=False):
+    lines, unreadable = _read(path, timezone)
+    if not len(lines):
+        why = f"; line {unreadable[0].line}: {unreadable[0].why}" if unreadable else ", it is empty"
+        raise BadInput(f"{path}: must hold lines of the resiliency recorder{why}")
+    logs, findings = [], [Finding("note", "no-zone", str(path), None, f"times have no zone: read as {timezone or UTC}")]
+    for job, of_job in lines.groupby("job_name", sort=True):
         moments = _moments(of_job)
-        held = nodes or int(of_job["node_rank"].max(skipna=True) + 1) if of_job["node_rank"].notna().any() else nodes
-        if not held:
-            raise BadInput(f"{path}: job {job} names no node_rank, so its nodes must be given (--nodes)")
+        ranks = of_job["node_rank"].max()
+        held = np.nan if np.isnan(ranks) else ranks + 1
         logs.append(pd.DataFrame(_events(moments), columns=_FIELDS).assign(job=job, nodes=held))
         findings += _open_questions(moments, str(path), job)
-    rows = pd.concat(logs, ignore_index=True)
-    first = rows["event"].isin(["launch", "start"]).to_numpy()
-    columns = {name: rows[name].to_numpy() for name in ("time", "after", "step")}
-    columns |= {name: pd.Categorical(rows[name]) for name in ("job", "cause")}
-    columns |= {"event": rows["event"], "line": rows["line"], "file": pd.Categorical([str(path)] * len(rows))}
-    columns |= {
-        "nodes": (rows["nodes"], ~first),
-        "gpus_per_node": (np.full(len(rows), gpus_per_node), ~first),
-    }
-    return order_log(make_log(columns)), findings
+    return Imported(_log(pd.concat(logs, ignore_index=True), path), findings, unreadable)
 
 
-def _read(path: Path) -> pd.DataFrame:
-    data, numbers = read_lines(path)
-    lines = []
-    for text, number in zip(data.split(b"\n"), numbers.tolist(), strict=True):
-        try:
-            lines.append({**Line.model_validate(json.loads(text)).model_dump(), "line": number})
-        except ValidationError as error:
-            raise BadInput(f"{path}:{number}: {problem_of(error)}") from None
-        except ValueError as error:
-            raise BadInput(f"{path}:{number}: line must be JSON: {error}") from None
-    return pd.DataFrame(lines).astype({"node_rank": float, "step": float})
+def _log(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
+    # the first event of a job carries its size
+    sized = ~rows["job"].duplicated().to_numpy() & rows["nodes"].notna().to_numpy()
+    columns = {name: rows[name].to_numpy() for name in ("time", "after", "step", "line")}
+    columns |= {name: rows[name] for name in ("job", "event", "cause")}
+    columns |= {"file": [str(path)] * len(rows), "nodes": (rows["nodes"].fillna(0).to_numpy(), ~sized)}
+    return make_log(columns)
+
+
+def _read(path: Path, timezone: str | None) -> tuple[pd.DataFrame, list[Unreadable]]:
+    lines, unreadable, zone = [], [], zone_of(timezone or UTC)
+    for block in read_blocks(path):
+        for number, text in enumerate(block.data.split(b"\n"), block.first_line):
+            if not text.strip(b"\r \t\0"):
+                continue
+            try:
+                lines.append({**Line.model_validate(json.loads(text), context=zone).model_dump(), "line": number})
+            except ValidationError as error:
+                unreadable.append(Unreadable(str(path), number, None, problem_of(error)))
+            except (ValueError, RecursionError):
+                unreadable.append(Unreadable(str(path), number, None, "line is not whole JSON"))
+    return pd.DataFrame(lines, columns=[*Line.model_fields, "line"]), unreadable
 
 
 def _moments(lines: pd.DataFrame) -> pd.DataFrame:
@@ -96,11 +106,9 @@ def _moments(lines: pd.DataFrame) -> pd.DataFrame:
     lines = lines.sort_values(["timestamp", "line"], kind="stable")
     gap = lines.groupby("event_type")["timestamp"].diff()
     fresh = gap.isna() | (gap > SAME_START_SECONDS * 1_000_000) | lines["step"].notna()
+    fresh &= ~lines.duplicated(["event_type", "timestamp", "step"])
     last = lines["timestamp"].max()
     return lines[fresh].assign(last=last)[["event_type", "timestamp", "step", "line", "last"]]
-
-
-_FIELDS = ["time", "event", "cause", "after", "step", "line"]
 
 
 def _events(moments: pd.DataFrame) -> Iterator[tuple]:
@@ -131,10 +139,7 @@ def _open_questions(moments: pd.DataFrame, file: str, job: str) -> list[Finding]
     count = moments["event_type"].value_counts()
     starts, loaded = int(count.get("job_started", 0)), int(count.get("checkpoint_loaded", 0))
     said = [
-        (
-            "no-fault-time",
-            "when a fault struck is not logged: from the last sign of life on time is unattributed",
-        ),
+        ("no-fault-time", "when a fault struck is not logged: from the last sign of life on time is unattributed"),
         ("no-save-time", "how long saves took is not logged: their time is in productive"),
     ]
     if starts > loaded:

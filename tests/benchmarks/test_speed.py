@@ -110,4 +110,6 @@ def test_compare_as_a_whole_process_is_a_figure_to_report():
         subprocess.run([sys.executable, "-m", "goodput", "compare", "--seeds", "20"], check=True, capture_output=True)
         after = getrusage(RUSAGE_CHILDREN)
         used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    print(f"\ngoodput compare --seeds 20, whole process: {median(used):.2f} s of CPU ({min(used):.2f} to {max(used):.2f})")
+    print(
+        f"\ngoodput compare --seeds 20, whole process: {median(used):.2f} s of CPU ({min(used):.2f} to {max(used):.2f})"
+    )

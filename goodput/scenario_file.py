@@ -1,0 +1,42 @@
+"""Scenario files: TOML, each over the base that it names, so that it says only what it changes."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from goodput.errors import BadInput, nearest
+
+SCENARIOS = Path(__file__).parents[1] / "data" / "scenarios"
+
+
+def _merged(base: dict, changes: Mapping) -> dict:
+    out = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
+        out[key] = _merged(out[key], value) if both else value
+    return out
+
+
+def read_toml(path: Path, asked: str, seen: tuple[Path, ...] = ()) -> dict:
+    """Return a file merged over its bases; `asked` says who wants it under which name."""
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        known = [file.stem for file in sorted(SCENARIOS.glob("*.toml")) if file.stem != path.stem]
+        raise BadInput(f"{asked} must be a file or known; {nearest(path.stem, known)}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"{path}: must be a readable TOML file: {error}") from None
+    base = data.pop("base", None)
+    if base is None:
+        return data
+    if not isinstance(base, str) or path in seen:
+        raise BadInput(f"{path}: base={base!r} must name another scenario, and not lead back to this one")
+    return _merged(read_toml(find(base, path.parent), f"{path}: base={base!r}", (*seen, path)), data)
+
+
+def find(name: str, folder: Path) -> Path:
+    """Return the file of a name: as it stands if it ends in .toml, else in the folder, else in `data/scenarios`."""
+    if name.endswith(".toml"):
+        return folder / name
+    beside = folder / f"{name}.toml"
+    return beside if beside.is_file() else SCENARIOS / f"{name}.toml"

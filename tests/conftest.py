@@ -1,0 +1,19 @@
+"""Slow tests run only when asked for: `GOODPUT_SLOW=1`, or `-m` with `slow` in it."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# The same examples in every run, and no limit per example: a busy machine must not fail a test.
+settings.register_profile("goodput", derandomize=True, deadline=None)
+settings.load_profile("goodput")
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("GOODPUT_SLOW") or "slow" in (config.getoption("-m") or ""):
+        return
+    skip = pytest.mark.skip(reason="slow: set GOODPUT_SLOW=1 or use -m slow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
