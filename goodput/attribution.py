@@ -161,7 +161,7 @@ def _attribute(rows: Rows, log: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, n
     fault[(fault < rows.first) | (category < LOST_WORK) | (fault < recovered)] = -1
     silent = rows.event[setter] == SILENCE
     fault[silent] = setter[silent] + 1
-    paused = rows.event[setter] == CODE["pause"]
+    paused = (rows.event[setter] == CODE["pause"]) & (setter >= rows.first)
     fault[paused] = setter[paused]
     running = category <= CHECKPOINT
     _lose_work(rows, category, fault, begin, stop, struck, saves.newest)

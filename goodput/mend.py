@@ -12,7 +12,7 @@ import pandas as pd
 
 from goodput.errors import BadInput
 from goodput.events import CODE, COLUMNS, JOB_EVENTS, UNKNOWN, Finding, Unreadable, codes, concat_logs, make_log, micros
-from goodput.order import RANK, impossible_rows, order_log
+from goodput.order import impossible_rows, order_log
 from goodput.walk import walk
 
 _CONTENT = [name for name in COLUMNS if name not in ("file", "line")]
@@ -57,11 +57,14 @@ def _place(row: Any) -> dict[str, Any]:
 
 def _drop_duplicates(log: pd.DataFrame) -> tuple[pd.DataFrame, list[Finding]]:
     job, time, event = codes(log["job"]), micros(log["time"]), codes(log["event"])
-    same = np.append(False, (job[1:] == job[:-1]) & (time[1:] == time[:-1]) & (event[1:] == event[:-1]))
-    if not same.any():
+    together = np.append(False, (job[1:] == job[:-1]) & (time[1:] == time[:-1]))
+    same = together & np.append(False, event[1:] == event[:-1])
+    # in a job with gaps lines of one time stand as they came, and a double need not be next to its like
+    near = same | together & np.isin(job, job[event == CODE["gap"]])
+    if not near.any():
         return log, []
     # only lines of one job, time and event can be doubles; the rest of them decides
-    tied = np.flatnonzero(same | np.append(same[1:], False))
+    tied = np.flatnonzero(near | np.append(near[1:], False))
     content = log.iloc[tied].drop(columns=["file", "line"])
     content = content.assign(**{name: content[name].astype(str) for name in content if name not in _CONTENT})
     double = tied[content.duplicated().to_numpy()]
@@ -69,13 +72,11 @@ def _drop_duplicates(log: pd.DataFrame) -> tuple[pd.DataFrame, list[Finding]]:
     for file, lines in log.iloc[double].groupby("file", observed=True)["line"]:
         said = f"{len(lines)} duplicated lines dropped, the first at line {int(lines.min())}"
         findings.append(Finding("note", "duplicates", str(file), int(lines.min()), said))
-    log = log.drop(index=double).reset_index(drop=True)
-    # what is left of the ties stands in an order that does not depend on the file's
-    keys = [codes(log[name]) for name in ("node", "cause")]
-    job = codes(log["job"])
-    job[job < 0] = len(log)
-    order = np.lexsort((*keys, RANK[codes(log["event"])], micros(log["time"]), job))
-    return log.take(order).reset_index(drop=True), findings
+    kept = np.delete(np.arange(len(log)), double)
+    # what is left of a tie stands in the order of names, not of the file
+    tie = np.cumsum(~same)[kept]
+    order = np.lexsort((codes(log["node"])[kept], codes(log["cause"])[kept], tie))
+    return log.take(kept[order]).reset_index(drop=True), findings
 
 
 def _leave_gaps(

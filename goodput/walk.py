@@ -155,11 +155,10 @@ class _Walk:
         return None
 
     def _is_its_cause(self, event: _Event, at: int) -> bool:
-        if self.ahead[at].time - event.time <= CLOCK_MINUTES * 60_000_000:
-            return True
-        # however late: the fault that comes next has no such event of its own
         following = itertools.takewhile(lambda each: each.name in _CHAIN, reversed(self.ahead[:at]))
-        return self.ahead[at].name == "interrupt" and event.name not in {each.name for each in following}
+        if self.ahead[at].name == "interrupt":  # the fault that comes next, if it has no such event of its own
+            return event.name not in {each.name for each in following}
+        return self.ahead[at].time - event.time <= CLOCK_MINUTES * 60_000_000
 
     def _move_behind(self, at: int, event: _Event) -> None:
         cause = self.ahead[at]

@@ -398,8 +398,16 @@ def test_a_bad_line_is_a_finding_and_costs_no_other(read):
     assert len(causes.incidents) == 2
 
 
-def test_an_absurd_list_of_nodes_costs_no_memory(read, log):
-    absurd = log("00:00:00 start nodes=4 gpus_per_node=8 node_names=n[0-999999999999]", "02:00:00 interrupt", *UP)
+@pytest.mark.parametrize("name", ["@all", "@*", "n[", "n[3-1]", "n[0-9]x[0-9],@a:b", "!", "n!n1", "a&b", "a^b"])
+def test_a_name_that_looks_like_an_expression_is_but_a_name(read, log, name):
+    odd = log(f"00:00:00 start nodes=4 gpus_per_node=8 node_names={name}", f"02:00:00 interrupt node={name}", *UP)
+    joined, _ = join_causes(odd, read(xid("01:59:00", "gpu1", 79)))
+    assert blamed(joined) == [("unknown", name)]
+
+
+@pytest.mark.parametrize("names", ["n[0-999999999999]", "r[0-99999]n[0-99999]", "n[0-1],r[0-9999]n[0-9999]"])
+def test_an_absurd_list_of_nodes_costs_no_memory(read, log, names):
+    absurd = log(f"00:00:00 start nodes=4 gpus_per_node=8 node_names={names}", "02:00:00 interrupt", *UP)
     joined, _ = join_causes(absurd, read(xid("01:59:00", "n5", 79)))
     assert blamed(joined) == [("unknown", None)]
 

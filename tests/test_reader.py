@@ -291,7 +291,7 @@ def test_absurd_sizes_and_times_are_findings(read):
     text += '{"time": 1740787200000, "job": "a", "event": "end"}\n'
     log, findings = read(text)
     assert spans(log)["nodes"].tolist() == [1]
-    assert {"absurd-size", "cut-tail"} <= set(codes_of(findings))
+    assert {"absurd-size", "unreadable"} <= set(codes_of(findings))
 
 
 def test_hours_are_job_hours_where_no_size_is_known(read):

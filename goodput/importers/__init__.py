@@ -23,6 +23,8 @@ FORMATS = {
     "megatron": "megatron",
     "kubernetes": "kubernetes",
 }
+# a requeue chain, or a timeline, may stand in several reports or pages: these are read together
+TOGETHER = ("sacct", "ml-goodput")
 
 
 def read_any(
@@ -48,8 +50,7 @@ def read_any(
         log, findings = read_log(paths, timezone, nodes, gpus_per_node, as_of)
     else:
         read = _function("read", format)
-        # a requeue chain may stand in two reports: those of Slurm are read together
-        parts = [read(paths, timezone)] if format == "sacct" else [read(path, timezone) for path in paths]
+        parts = [read(paths, timezone)] if format in TOGETHER else [read(path, timezone) for path in paths]
         log, findings = mended(parts, str(paths[0]), nodes, gpus_per_node, as_of)
     if causes is None:
         return log, findings
