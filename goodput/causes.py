@@ -15,7 +15,6 @@ An *alarm* is one line, an *incident* is what is broken:
 
 import re
 from functools import partial
-from math import prod
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,7 @@ from goodput.incidents import (
     read_causes,  # noqa: F401
     times_of,
 )
+from goodput.line import how_many
 
 CLOCK_MINUTES = 2  # by how much a first sign may be stamped later than what it caused
 OPEN_CAUSES = (UNKNOWN, "not_logged")
@@ -156,29 +156,13 @@ def _members(column: pd.Series, code: np.ndarray, known: list[str]) -> tuple[np.
 def _unfolded(folded: str) -> set[str]:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
-    if _how_many(folded) > MOST_NODES:
+    if how_many(folded) > MOST_NODES:
         return {folded}
     try:
         # no groups: their names would be looked up by commands of the machine
         return set(NodeSet(folded, resolver=RESOLVER_NOGROUP))
     except NodeSetException:
         return {folded}
-
-
-def _how_many(folded: str) -> int:
-    """Return how many names a folded one stands for, about, without unfolding it.
-
-    >>> _how_many("gpu[001-128],n[1-3,7]"), _how_many("r[0-9999]n[0-9999]")
-    (132, 100000000)
-    """
-    total = 0
-    for part in re.split(r",(?![^\[]*\])", folded):
-        sizes = [
-            sum(abs(int(b or a) - int(a)) + 1 for a, b in re.findall(r"(\d{1,18})(?:-(\d{1,18}))?", each))
-            for each in re.findall(r"\[([^\]]*)\]", part)
-        ]
-        total += prod(sizes)
-    return total
 
 
 def _was_in_job(log: pd.DataFrame, pairs: pd.DataFrame, number: np.ndarray, known: list[str]) -> np.ndarray:

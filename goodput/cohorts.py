@@ -8,8 +8,10 @@ import pandas as pd
 
 from goodput.errors import BadInput
 from goodput.events import codes
+from goodput.line import how_many
 from goodput.metrics import CONFIDENCE, hours, is_failure, mean_time
 
+MOST_NODES = 2_000_000
 OTHER = "other"  # nodes that no cohort names
 
 
@@ -60,6 +62,8 @@ def _nodes(name: str):
     """Return the nodes of a folded name of a log; one that cannot be unfolded is a name as it stands."""
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
+    if how_many(name) > MOST_NODES:
+        raise BadInput(f"cohorts: {name[:60]!r} must name at most {MOST_NODES:,} nodes")
     try:
         return NodeSet(name, resolver=RESOLVER_NOGROUP)
     except NodeSetException:

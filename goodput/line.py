@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from math import prod
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -86,6 +87,22 @@ def folded(value: Any) -> Any:
         return str(NodeSet.fromlist(value, resolver=RESOLVER_NOGROUP))
     except NodeSetException:
         return ",".join(value)
+
+
+def how_many(folded: str) -> int:
+    """Return how many names a folded one stands for, about, without unfolding it.
+
+    >>> how_many("gpu[001-128],n[1-3,7]"), how_many("r[0-9999]n[0-9999]")
+    (132, 100000000)
+    """
+    total = 0
+    for part in re.split(r",(?![^\[]*\])", folded):
+        sizes = [
+            sum(abs(int(b or a) - int(a)) + 1 for a, b in re.findall(r"(\d{1,18})(?:-(\d{1,18}))?", each))
+            for each in re.findall(r"\[([^\]]*)\]", part)
+        ]
+        total += prod(sizes)
+    return total
 
 
 def _known_event(value: Any) -> str:
