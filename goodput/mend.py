@@ -12,7 +12,7 @@ import pandas as pd
 
 from goodput.errors import BadInput
 from goodput.events import CODE, COLUMNS, JOB_EVENTS, UNKNOWN, Finding, Unreadable, codes, concat_logs, make_log, micros
-from goodput.order import impossible_rows, order_log
+from goodput.order import impossible_rows, order_log, starts_within_saves
 from goodput.walk import walk
 
 _CONTENT = [name for name in COLUMNS if name not in ("file", "line")]
@@ -42,7 +42,7 @@ def mend(
     log, of_nodes = log[~of_node].reset_index(drop=True), log[of_node]
     if not len(log):
         raise BadInput("log: must hold at least one event of a job, not only of nodes")
-    for step in (lambda log: _leave_gaps(log, unreadable, tails), _walk_bad_jobs, _name_causes):
+    for step in (lambda log: _leave_gaps(log, unreadable, tails), _walk_bad_jobs, _count_overlaps, _name_causes):
         log, found = step(log)
         findings += found
     log, found = _give_sizes(log, nodes, gpus_per_node)
@@ -153,6 +153,17 @@ def _together(log: pd.DataFrame) -> pd.DataFrame:
     job = codes(log["job"])
     job[job < 0] = len(log)
     return log.take(np.argsort(job, kind="stable")).reset_index(drop=True)
+
+
+def _count_overlaps(log: pd.DataFrame) -> tuple[pd.DataFrame, list[Finding]]:
+    within = log[starts_within_saves(log)]
+    findings = []
+    for job, rows in within.groupby("job", observed=True):
+        said = (
+            f"job {job}: {len(rows)} saves start while another is open: they overlap, or failed; time is counted once"
+        )
+        findings.append(Finding("warning", "overlapping-saves", **_place(next(rows.itertuples())), message=said))
+    return log, findings
 
 
 def _name_causes(log: pd.DataFrame) -> tuple[pd.DataFrame, list[Finding]]:

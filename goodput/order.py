@@ -124,10 +124,21 @@ def _last_before(value: np.ndarray, job: np.ndarray) -> np.ndarray:
 _BEGIN = (CODE["start"], CODE["running"])
 
 
+def starts_within_saves(log: pd.DataFrame) -> np.ndarray:
+    """Return which rows start a save while another is open, in jobs without gaps: saves overlap, or one has failed."""
+    job, event = codes(log["job"]), codes(log["event"])
+    gaps = event == CODE["gap"]
+    within = (event == CODE["checkpoint_start"]) & (_open_saves(event, job) > 1)
+    return within & ~np.isin(job, job[gaps]) if gaps.any() else within
+
+
 def _ends_without_start(event: np.ndarray, job: np.ndarray) -> np.ndarray:
+    return (event == CODE["checkpoint_end"]) & (_open_saves(event, job) < 0)
+
+
+def _open_saves(event: np.ndarray, job: np.ndarray) -> np.ndarray:
+    """Return starts less ends of saves since training began; a gap may hide any number of starts."""
     start, end = event == CODE["checkpoint_start"], event == CODE["checkpoint_end"]
     begin = np.isin(event, _BEGIN) | (np.diff(job, prepend=-1) != 0)
-    # a gap may hide any number of starts
     walk = np.cumsum(start - end.astype("int64") + (event == CODE["gap"]) * len(event))
-    since = walk - walk[np.maximum.accumulate(np.where(begin, np.arange(len(walk)), 0))]
-    return end & (since < 0)
+    return walk - walk[np.maximum.accumulate(np.where(begin, np.arange(len(walk)), 0))]

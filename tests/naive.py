@@ -47,7 +47,9 @@ def _event(words: list[str], job: str) -> dict:
 def frame_of(events: list[dict]) -> pd.DataFrame:
     """Return events as a log set right and ordered, as `read_log` would of a file with these lines."""
     log, findings = mend(raw_frame(events))
-    assert not {finding.code for finding in findings} - {"no-end", "no-cause", "duplicates"}, findings
+    assert not {finding.code for finding in findings} - {"no-end", "no-cause", "duplicates", "overlapping-saves"}, (
+        findings
+    )
     return log
 
 

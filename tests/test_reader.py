@@ -100,6 +100,12 @@ def test_clocks_that_disagree_never_give_a_negative_stretch_and_both_lines_are_n
     }
 
 
+def test_saves_that_overlap_are_counted_once_and_said():
+    """A11: 00:30 to 01:40 is 70 minutes, not 40 + 40."""
+    log, findings = read_log(CASES / "A11.native.jsonl")
+    assert codes_of(findings) == ["overlapping-saves"] and seconds_of(log)["checkpoint"] == 4200
+
+
 def test_a_job_that_shrinks_and_grows_is_weighted_with_the_size_that_held():
     log, _ = read_log(CASES / "A18.native.jsonl")
     found = ledger(spans(log))
