@@ -91,7 +91,7 @@ def _read_fast(block: Block, path: Path, seen: set[str]) -> pd.DataFrame | None:
         table = _read_table(block.data, seen, numeric)
         used = [name for name in table.column_names if table[name].null_count < len(table)]
         columns = {name: _column(name, table[name], numeric) for name in used}
-    except (pa.ArrowException, _NeedsSlowPath):
+    except (pa.ArrowException, _NeedsSlowPath, UnicodeDecodeError):
         return None
     lines = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
     if len(table) != lines:  # pyarrow skips blank lines without counting them

@@ -350,6 +350,13 @@ def test_what_is_no_gzip_is_refused(read):
         read(gzip.compress(b"x" * 99)[:-20] + zlib.compress(b"y"), name="x.jsonl.gz")
 
 
+def test_a_line_that_is_not_utf_8_is_a_finding_wherever_the_bad_byte_stands(read):
+    good = lines("0 start nodes=1 gpus_per_node=8", "9 checkpoint_start", "99 end").encode()
+    for bad in (good.replace(b"nodes", b"no\xe7es", 1), good.replace(b"checkpoint_start", b"checkpoint\xe7")):
+        _, findings = read(bad)
+        assert {"unreadable", "no-size"} & set(codes_of(findings))
+
+
 def test_names_in_a_log_do_not_steer_the_terminal(read):
     log, findings = read(lines("0 start nodes=1 gpus_per_node=8", "9 end").replace('"a"', '"a\\u001b[31m\\u0007"'))
     found = analysis.analyze(log, findings)
