@@ -9,7 +9,7 @@ import pandas as pd
 from goodput.attribution import CATEGORIES, US_PER_HOUR, interruptions, spans
 from goodput.errors import BadInput
 from goodput.events import Finding, micros
-from goodput.metrics import MeanTime, by_cause, per_job, rates, reference_steps
+from goodput.metrics import MeanTime, by_cause, per_job, rates, rates_of, reference_steps
 from goodput.slo import error_budget, slo_windows
 from goodput.text import aligned, between, number, percent, printable, records
 from goodput.window import clip, covered_hours, without
@@ -86,10 +86,10 @@ def as_data(found: Analysis) -> dict[str, Any]:
     """Return an analysis as plain data with stable keys."""
     hours = found.jobs[list(CATEGORIES)].sum()
     return {
-        **_totals(hours, found.jobs["held_gpu_hours"].sum()),
-        **_rates(found.jobs),
+        **_totals(hours.to_dict(), found.jobs["held_gpu_hours"].sum()),
+        **_rates(found.jobs[_COUNTED].sum().to_dict()),
         "by_cause": records(found.causes),
-        "by_job": [_job_data(job, row) for job, row in found.jobs.iterrows()],
+        "by_job": [_job_data(row) for row in found.jobs.reset_index().to_dict("records")],
         "window": found.window,
         "unit": found.unit,
         "slo": None,
@@ -97,19 +97,22 @@ def as_data(found: Analysis) -> dict[str, Any]:
     }
 
 
-def _job_data(job: str, row: pd.Series) -> dict[str, Any]:
-    totals = _totals(row[list(CATEGORIES)], row["held_gpu_hours"])
-    return {"job": job, **totals, **_rates(row.to_frame().T), "incomplete": bool(row["incomplete"])}
+_COUNTED = ["running_hours", "node_hours", "interruptions", "failures", "node_failures"]
 
 
-def _totals(hours: pd.Series, held: float) -> dict[str, Any]:
+def _job_data(row: dict[str, Any]) -> dict[str, Any]:
+    totals = _totals({name: row[name] for name in CATEGORIES}, row["held_gpu_hours"])
+    return {"job": row["job"], **totals, **_rates(row), "incomplete": bool(row["incomplete"])}
+
+
+def _totals(hours: dict[str, float], held: float) -> dict[str, Any]:
     # sum over sum: never a mean of percentages
-    return {"goodput": hours["productive"] / held, "held_gpu_hours": held, "gpu_hours": hours.to_dict()}
+    return {"goodput": hours["productive"] / held, "held_gpu_hours": held, "gpu_hours": hours}
 
 
-def _rates(jobs: pd.DataFrame) -> dict[str, Any]:
-    out: dict[str, Any] = {name: int(jobs[name].sum()) for name in ("interruptions", "failures", "node_failures")}
-    for name, rate in rates(jobs)._asdict().items():
+def _rates(total: dict[str, float]) -> dict[str, Any]:
+    out: dict[str, Any] = {name: int(total[name]) for name in ("interruptions", "failures", "node_failures")}
+    for name, rate in rates_of(total)._asdict().items():
         out |= {f"{name}_hours": rate.hours, f"{name}_hours_ci95": [rate.low, rate.high]}
     return out
 

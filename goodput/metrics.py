@@ -3,6 +3,7 @@
 Rates are pooled: the sum of the time over the sum of the events, never a mean of runs or of percentages.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -130,7 +131,12 @@ class Rates(NamedTuple):
 
 def rates(jobs: pd.DataFrame, confidence: float = CONFIDENCE) -> Rates:
     """Return MTBI, job MTBF (running time) and node MTBF (node-hours in a running job), from rows of `per_job`."""
-    total = jobs[["running_hours", "node_hours", "interruptions", "failures", "node_failures"]].sum()
+    names = ["running_hours", "node_hours", "interruptions", "failures", "node_failures"]
+    return rates_of(jobs[names].sum().to_dict(), confidence)
+
+
+def rates_of(total: Mapping[str, float], confidence: float = CONFIDENCE) -> Rates:
+    """Return the three mean times from the sums of those five columns of `per_job`, or from one row of it."""
     return Rates(
         mean_time(total["running_hours"], int(total["interruptions"]), confidence),
         mean_time(total["running_hours"], int(total["failures"]), confidence),
