@@ -23,6 +23,10 @@ _SHORT.maxstring = _SHORT.maxother = 60
 class BadInput(ValueError):
     """Input that cannot be used; its text is one line, `where: key=value must be rule`."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows of it: the line alone, as on the command line."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the known word closest to `name`, and all of them where none is close.

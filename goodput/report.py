@@ -21,6 +21,7 @@ from papermill.exceptions import PapermillExecutionError
 
 from goodput.errors import BadInput
 from goodput.page import write_report
+from goodput.parameters import check_name
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
@@ -78,9 +79,7 @@ def check_parameters(path: Path, parameters: dict | None) -> None:
         return
     known = parameter_names(path)
     for name, value in parameters.items():
-        if name not in known:
-            rule = f"one of: {', '.join(known)}" if known else "left out, the notebook declares no parameters"
-            raise BadInput(f"{path.name}: parameter {name}={value!r} must be {rule}")
+        check_name(name, value, known, path.name)
 
 
 def run_notebook(path: Path, out: Path, parameters: dict | None = None, figure_format: str = "svg") -> Path:

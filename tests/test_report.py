@@ -173,7 +173,7 @@ def test_a_run_that_takes_too_long_fails(tmp_path, monkeypatch):
 
 def test_an_unknown_parameter_is_refused_with_the_valid_names(tmp_path):
     notebook = write_notebook(tmp_path / "01_claim.ipynb", "# Claim", PARAMETERS)
-    with pytest.raises(BadInput, match=r"parameter sede=1 must be one of: seeds, mtbf_hours"):
+    with pytest.raises(BadInput, match=r"sede=1 must be one of: seeds, mtbf_hours"):
         report.run_notebook(notebook, tmp_path / "out" / notebook.name, {"sede": 1})
     assert not (tmp_path / "out").exists()
 
