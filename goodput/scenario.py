@@ -187,6 +187,18 @@ class Scenario(Part):
         formula = getattr(checkpoint, f"{asked}_interval")
         return formula(self.nominal_mtbi_hours * 60, self.checkpoint.blocking_minutes)
 
+    def expected_goodput(self, interval_minutes: Any = None) -> Any:
+        """Return the exact model's goodput (0 to 1) at the nominal MTBI, as if no node were ever waited for.
+
+        At the scenario's own interval, or at others in minutes of compute: scalar in, scalar out; array in, array out.
+
+        >>> round(load_scenario("baseline").expected_goodput(), 4)
+        0.809
+        """
+        interval = self.interval_minutes if interval_minutes is None else interval_minutes
+        mtbi, save = self.nominal_mtbi_hours * 60, self.checkpoint.blocking_minutes
+        return checkpoint.expected_goodput(interval, mtbi, save, self.overhead_minutes)
+
     def but(self, changes: Mapping[str, Any], name: str | None = None) -> "Scenario":
         """Return another scenario with dotted paths changed, and perhaps another name.
 

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from goodput.errors import BadInput, nearest
 
@@ -40,3 +41,25 @@ def find(name: str, folder: Path) -> Path:
         return folder / name
     beside = folder / f"{name}.toml"
     return beside if beside.is_file() else SCENARIOS / f"{name}.toml"
+
+
+def changes_as_toml(base: str, name: str, changes: Mapping[str, Any]) -> str:
+    """Return a scenario file that says only what it changes of its base: dotted paths become tables.
+
+    >>> print(changes_as_toml("baseline", "more-spares", {"pool.spares": 8}), end="")
+    base = "baseline"
+    name = "more-spares"
+    <BLANKLINE>
+    [pool]
+    spares = 8
+    """
+    import tomli_w
+
+    data: dict[str, Any] = {"base": base, "name": name}
+    for path, value in changes.items():
+        *parents, key = path.split(".")
+        table = data
+        for parent in parents:
+            table = table.setdefault(parent, {})
+        table[key] = value
+    return tomli_w.dumps(data)

@@ -7,8 +7,10 @@ true when a parameter changes; `title=` replaces it. Nothing here changes matplo
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
 from goodput.figures.saves import draw_intervals, draw_two_sides
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
+from goodput.figures.what_if import draw_answer, draw_valley
 
 __all__ = [
+    "draw_answer",
     "draw_burn",
     "draw_causes",
     "draw_differences",
@@ -19,5 +21,6 @@ __all__ = [
     "draw_pairs",
     "draw_timeline",
     "draw_two_sides",
+    "draw_valley",
     "draw_waste",
 ]
