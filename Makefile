@@ -2,14 +2,17 @@
 #   PYTHON=python3.12   which Python a new environment gets (3.11 to 3.13; `make clean` first to change it)
 #   VENV=build/other    another environment
 #   NAMES="01 03"       only these notebooks, for `run` and `notebooks`
+#   OUT=/elsewhere      where results go, in place of build/
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test unit notebooks results bench lab lock clean
+.PHONY: help setup run notebook report slides app lab test unit browser notebooks results bench lock clean
 
 VENV ?= .venv
 WORKERS ?= 2
 NAMES ?=
+OUT ?=
+OUT_OPTION = $(if $(OUT),--out "$(OUT)")
 UV := $(shell command -v uv 2>/dev/null)
 
 # A name on the PATH is not enough: a pyenv shim exists for versions that do not run, and Debian's python3 may
@@ -59,7 +62,11 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@touch "$(INSTALLED)"
 
 run: $(INSTALLED)  ## run all notebooks; results in build/notebooks/ and build/report.html
-	$(PY) -m goodput.report run $(NAMES)
+	$(PY) -m goodput.report run $(NAMES) $(OUT_OPTION)
+
+notebook: $(INSTALLED)  ## run one: make notebook NAME=30 PARAMS='seeds=50 overrides="{pool.spares: 8}"'
+	@test -n "$(NAME)" || { echo "make: name a notebook, as in: make notebook NAME=30 PARAMS='seeds=50'" >&2; exit 2; }
+	@$(PY) -m goodput.report notebook $(NAME) $(PARAMS) $(OUT_OPTION)
 
 test: $(INSTALLED)  ## style, unit tests, examples in docstrings, notebooks against their stored outputs
 	$(PY) -m ruff check .
@@ -71,6 +78,9 @@ test: $(INSTALLED)  ## style, unit tests, examples in docstrings, notebooks agai
 unit: $(INSTALLED)  ## unit tests and examples in docstrings alone
 	$(PY) -m pytest -q -n $(WORKERS)
 
+browser: $(INSTALLED)  ## the what-if, the report and the deck in a real Chromium, where there is one
+	$(PY) -m pytest -q -rs tests/browser
+
 notebooks: $(INSTALLED)  ## rerun the committed notebooks and store their outputs, in place
 	$(PY) -m goodput.report notebooks $(NAMES)
 
@@ -80,8 +90,11 @@ results: $(INSTALLED)  ## renew the golden result, and the README's figure, tabl
 bench: $(INSTALLED)  ## speed and memory
 	$(PY) -m pytest -q -s tests/benchmarks
 
-lab: $(INSTALLED)  ## open the notebooks in JupyterLab
-	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
+lab: $(INSTALLED)  ## open the what-if in JupyterLab, the other notebooks beside it
+	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/60_what_if.ipynb
+
+app: $(INSTALLED)  ## serve the what-if as a page without code
+	$(PY) -m voila notebooks/60_what_if.ipynb
 
 # Versions that still fit stay; `make lock UPGRADE=--upgrade` takes the newest of all.
 lock: $(INSTALLED)  ## renew requirements.lock from pyproject.toml

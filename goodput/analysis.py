@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from goodput.attribution import CATEGORIES, US_PER_HOUR, interruptions, spans
-from goodput.errors import BadInput
+from goodput.errors import BadInput, printable
 from goodput.events import Finding, micros
 from goodput.metrics import MeanTime, by_cause, per_job, rates, rates_of, reference_steps
 from goodput.slo import error_budget, slo_windows
-from goodput.text import aligned, between, number, percent, printable, records
+from goodput.text import aligned, between, number, percent, records
 from goodput.window import clip, covered_hours, without
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from goodput.errors import BadInput
+from goodput.shell import run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -260,22 +261,4 @@ def _print(text: Any, end: str = "\n") -> None:
 
 def main() -> None:
     """Run the command line; what cannot be used ends in one line and exit code 2."""
-    try:
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
-    except BadInput as error:
-        code = _refuse(error)
-    except typer.Abort:
-        code = 130
-    except Exception as error:
-        # usage errors of the parser carry their text; anything else is a fault of ours, and shows itself
-        if not hasattr(error, "format_message"):
-            raise
-        code = _refuse(error.format_message())
-    sys.exit(code or 0)
-
-
-def _refuse(reason: Any) -> int:
-    from goodput.text import printable
-
-    sys.stderr.write(f"goodput: {printable(reason)}\n")
-    return 2
+    run_app(app, sys.argv[1:] or ["--help"])

@@ -12,6 +12,7 @@ _PLAIN = {
     "string_type": "text",
     "model_type": "a table of keys",
     "dict_type": "a table of keys",
+    "list_type": "a list",
     "float_type": "a number",
     "int_type": "a whole number",
     "bool_type": "true or false",
@@ -26,6 +27,19 @@ class BadInput(ValueError):
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows of it: the line alone, as on the command line."""
         return [f"{type(self).__name__}: {self}"]
+
+
+class RunFailed(RuntimeError):
+    """A notebook that did not run to its end; its text is one line: which, what happened, where to look."""
+
+
+def printable(value: Any) -> str:
+    """Return text without control characters: a name in a log must not steer the reader's terminal.
+
+    >>> printable("gpu\\x1b[31m007")
+    'gpu?[31m007'
+    """
+    return "".join(char if char.isprintable() else "?" for char in str(value))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

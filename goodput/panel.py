@@ -24,8 +24,9 @@ from goodput.text import between, number, percent
 from goodput.what_if import DIALS, Answer, Question, changes_of, settings_of, stops_of
 
 PAUSE_SECONDS = 0.01  # between two batches: long enough for the kernel to see that a slider has moved again
-BY_HAND = "as set"
-WIDE = {"description_width": "7.5em"}
+BY_HAND = "as set below"
+TABLE_STYLE = "border-spacing:1em 0; white-space:nowrap; font-variant-numeric:tabular-nums"
+WIDE = {"description_width": "9.5em"}
 
 
 class Panel:
@@ -150,11 +151,9 @@ class Panel:
 
     def _make_widgets(self, scenario: str) -> None:
         self.scenario = widgets.Dropdown(options=list(self._known), value=scenario, description="Scenario", style=WIDE)
-        self.rule = widgets.ToggleButtons(
-            options=[BY_HAND, *FORMULAS], description="Interval", style={**WIDE, "button_width": "4.6em"}
-        )
+        self.rule = widgets.Dropdown(options=[BY_HAND, *FORMULAS], description="Interval", style=WIDE)
         self.dials = {dial.path: _slider(dial) for dial in DIALS}
-        self.back = widgets.Button(description="Back to the scenario")
+        self.back = widgets.Button(description="Start again")
         self.write = widgets.Button(description="Write as TOML", tooltip=str(self.toml_file))
         self.status, self.headline = widgets.HTML(), widgets.HTML()
         self.picture = widgets.Image(format="png", layout={"width": "100%", "max_width": "52em"})
@@ -165,8 +164,8 @@ class Panel:
         self.write.on_click(self._write)
         buttons = widgets.HBox([self.back, self.write])
         left = widgets.VBox([self.scenario, self.rule, *self.dials.values(), buttons, self.status])
-        right = widgets.VBox([self.headline, self.picture], layout={"flex": "1 1 30em", "min_width": "20em"})
-        left.layout = {"flex": "0 1 27em"}
+        right = widgets.VBox([self.headline, self.picture], layout={"flex": "1 1 24em", "min_width": "20em"})
+        left.layout = {"flex": "0 0 28em"}
         self.box = widgets.HBox([left, right], layout={"flex_flow": "row wrap"})
 
     def _start_again(self) -> None:
@@ -183,7 +182,7 @@ class Panel:
 def _slider(dial) -> widgets.SelectionSlider:
     unit = f", {dial.unit}" if dial.unit else ""
     return widgets.SelectionSlider(
-        options=[0], description=f"{dial.label}{unit}", continuous_update=False, style=WIDE, layout={"width": "26em"}
+        options=[0], description=f"{dial.label}{unit}", continuous_update=False, style=WIDE, layout={"width": "27em"}
     )
 
 
@@ -203,16 +202,18 @@ def headline_html(answer: Answer) -> str:
     """Return goodput, the difference to the base, GPU-hours and money of an answer as a small table."""
     money, base, last = answer.money(), answer.table.iloc[0], answer.table.iloc[-1]
     rows = [
-        ("Goodput", *(f"{percent(row['goodput'])} ({_interval(row, 'goodput')})" for row in (base, last))),
-        ("Waste of a run, GPU-hours", *(f"{hours:,.0f}" for hours in money["waste_gpu_hours"].iloc[[0, -1]])),
-        ("Waste of a run, $", *(f"{paid:,.0f}" for paid in money["paid_for_waste"].iloc[[0, -1]])),
-        ("Spares of a run, GPU-hours", *(f"{hours:,.0f}" for hours in money["spare_gpu_hours"].iloc[[0, -1]])),
-        ("$ a productive GPU-hour, spares paid", *(f"{paid:.3f}" for paid in money.iloc[[0, -1], -1])),
+        ("Goodput", *(percent(row["goodput"]) for row in (base, last))),
+        ("95 % interval of the mean", *(_interval(row) for row in (base, last))),
+        ("Waste, GPU-hours a run", *(f"{hours:,.0f}" for hours in money["waste_gpu_hours"].iloc[[0, -1]])),
+        ("Waste, $ a run", *(f"{paid:,.0f}" for paid in money["paid_for_waste"].iloc[[0, -1]])),
+        ("Spares, GPU-hours a run", *(f"{hours:,.0f}" for hours in money["spare_gpu_hours"].iloc[[0, -1]])),
+        ("$ a productive GPU-hour*", *(f"{paid:.3f}" for paid in money.iloc[[0, -1], -1])),
     ]
-    head = ("", answer.base.name, "as the dials stand")
+    head = ("", answer.base.name, "what if")
     body = "".join(_html_row("td", row) for row in rows)
-    table = f'<table style="border-spacing:1em 0.1em">{_html_row("th", head)}{body}</table>'
-    return f'<div class="goodput-answer"><b style="font-size:1.3em">{_lead(answer, last)}</b>{table}</div>'
+    table = f'<table style="{TABLE_STYLE}">{_html_row("th", head)}{body}</table>'
+    note = f'<span style="font-size:0.9em">* jobs and spares paid at ${answer.price:,.2f} a GPU-hour</span>'
+    return f'<div style="line-height:1.5"><b style="font-size:1.25em">{_lead(answer, last)}</b>{table}{note}</div>'
 
 
 def _lead(answer: Answer, row) -> str:
@@ -223,8 +224,8 @@ def _lead(answer: Answer, row) -> str:
     return f"{said}, {signed_points(row['difference'])} points, paired by seed ({shift})"
 
 
-def _interval(row, name: str) -> str:
-    return between(100 * row[f"{name}_low"], 100 * row[f"{name}_high"], lambda value: number(value, 2))
+def _interval(row) -> str:
+    return between(100 * row["goodput_low"], 100 * row["goodput_high"], lambda share: number(share, 2))
 
 
 def _html_row(tag: str, cells: tuple[str, ...]) -> str:

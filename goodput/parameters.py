@@ -4,6 +4,8 @@ Like the door of a workshop: what is not on the list, or has the wrong shape, st
 """
 
 import ast
+import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +13,7 @@ from pydantic import ConfigDict, ValidationError, create_model
 
 from goodput.errors import BadInput, problem_of
 
+LONGEST_NAME = 120
 INJECTED = "# Parameters"  # how papermill opens the cell that it puts in
 
 
@@ -46,6 +49,49 @@ def check_name(name: str, value: Any, known: list[str], where: str = "parameters
         raise BadInput(f"{where}: {name}={value!r} must be {rule}")
 
 
+def parse_parameters(pairs: list[str]) -> dict[str, Any]:
+    """Return `["seeds=50"]` as `{"seeds": 50}`; a value is read as YAML, which has lists and tables as well.
+
+    >>> parse_parameters(["seeds=50", "overrides={pool.spares: 8}", "scenarios=[baseline, combined]"])
+    {'seeds': 50, 'overrides': {'pool.spares': 8}, 'scenarios': ['baseline', 'combined']}
+    """
+    import yaml
+
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not (name and equals):
+            raise BadInput(f"parameters: {pair!r} must be name=value, as in seeds=50")
+        try:
+            found[name.strip()] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            said = " ".join(str(error).split())
+            raise BadInput(f"parameters: {pair!r} must have a value that reads as YAML: {said}") from None
+    return found
+
+
+def name_of_run(stem: str, parameters: Mapping[str, Any]) -> str:
+    """Return the name of a notebook's output, with the parameters in it; a long one is cut and numbered by content.
+
+    The name of an output, run again, gives way to the new parameters.
+
+    >>> name_of_run("30_the_seven_scenarios", {"seeds": 50, "overrides": {"pool.spares": 8}})
+    '30_the_seven_scenarios__seeds=50__overrides=pool.spares-8'
+    """
+    if not parameters:
+        return stem
+    parts = [f"{name}={_plain(value)}" for name, value in parameters.items()]
+    name = "__".join([stem.split("__")[0], *parts])
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: LONGEST_NAME - 9]}-{mark}"
+
+
+def _plain(value: Any) -> str:
+    return re.sub(r"[^\w.,+-]+", "-", str(value)).strip("-")
+
+
 def injected(cells: list[str]) -> dict[str, Any]:
     """Return the names and values of the cells that papermill put in, from the sources of the cells run so far.
 
@@ -53,4 +99,11 @@ def injected(cells: list[str]) -> dict[str, Any]:
     {'seeds': 5, 'log': 'a.jsonl'}
     """
     lines = [node for cell in cells if cell.startswith(INJECTED) for node in ast.parse(cell).body]
-    return {node.targets[0].id: ast.literal_eval(node.value) for node in lines if isinstance(node, ast.Assign)}
+    return {node.targets[0].id: _value(node.value) for node in lines if isinstance(node, ast.Assign)}
+
+
+def _value(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:  # float('inf'), as papermill writes it
+        return ast.unparse(node)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from goodput.attribution import CATEGORIES
+from goodput.errors import printable
 
 
 def aligned(header: Sequence[str], rows: Iterable[Sequence[Any]], style: str = "simple") -> str:
@@ -18,15 +19,6 @@ def aligned(header: Sequence[str], rows: Iterable[Sequence[Any]], style: str = "
     rows = [[printable(cell) for cell in row] for row in rows]
     align = ["left"] + ["right"] * (len(header) - 1)
     return tabulate(rows, header, tablefmt=style, colalign=align if rows else None, disable_numparse=True)
-
-
-def printable(value: Any) -> str:
-    """Return text without control characters: a name in a log must not steer the reader's terminal.
-
-    >>> printable("gpu\\x1b[31m007")
-    'gpu?[31m007'
-    """
-    return "".join(char if char.isprintable() else "?" for char in str(value))
 
 
 def percent(share: float, digits: int = 2) -> str:

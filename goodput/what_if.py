@@ -34,7 +34,7 @@ DIALS = (
     Dial("checkpoint.blocking_minutes", "A save takes", "min", (0.1, 0.25, 0.5, 1, 2, 3, 4, 5, 7.5, 10, 15, 20)),
     Dial("pool.spares", "Spares", "nodes", (*range(17), 20, 24, 32, 48, 64, 96, 128)),
     Dial("repair.crews", "Repair crews", "", (*range(1, 9), 12, 16, 24, 32, UNLIMITED)),
-    Dial("detection", "Noticed within", "min", (1, 2, 3, 5, 10, 15, 20, 30, 45, 60)),
+    Dial("detection", "Noticed in", "min", (1, 2, 3, 5, 10, 15, 20, 30, 45, 60)),
     Dial("mtbf", "Node MTBF", "h", (300, 600, 1000, 1500, 2000, 3000, 4000, 6000, 10_000, 20_000)),
     Dial("job.nodes", "Job", "nodes", (16, 32, 64, 96, 128, 192, 256, 384, 512, 1024)),
     Dial("job.restart_minutes", "Restart takes", "min", (1, 2, 5, 10, 15, 20, 30, 45, 60)),

@@ -8,8 +8,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from goodput import report
-from goodput.errors import BadInput
+from goodput.errors import BadInput, RunFailed
 from goodput.page import Requests, check_offline, render_output, write_report
+from goodput.runner import Limits, run_notebook
 
 PARAMETERS = new_code_cell("seeds = 20\nmtbf_hours = 1.5", metadata={"tags": ["parameters"]})
 DRAW = """\
@@ -48,7 +49,7 @@ def claim(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def executed(claim) -> list[Path]:
     """The notebook, run, and a copy of it under another name: the same figure twice in one report."""
-    first = report.run_notebook(claim, claim.parent / "out" / claim.name, {"seeds": 3})
+    first = run_notebook(claim, claim.parent / "out" / claim.name, {"seeds": 3})
     second = first.with_name("02_spares.ipynb")
     second.write_bytes(first.read_bytes())
     return [first, second]
@@ -98,7 +99,7 @@ def test_links_between_notebooks_stay_in_the_report(html):
 
 
 def test_two_builds_are_byte_identical(claim, executed, html, tmp_path):
-    again = report.run_notebook(claim, tmp_path / claim.name, {"seeds": 3})
+    again = run_notebook(claim, tmp_path / claim.name, {"seeds": 3})
     assert write_report([again, executed[1]], tmp_path / "report.html").read_text(encoding="utf-8") == html
 
 
@@ -155,26 +156,23 @@ def test_a_failed_run_leaves_only_its_failed_notebook(tmp_path):
     out = tmp_path / "out" / notebook.name
     out.parent.mkdir()
     out.write_text("from an earlier run")
-    with pytest.raises(
-        report.RunFailed, match=r"01_wrong.ipynb: cell \[1\] raised ZeroDivisionError: division by zero"
-    ):
-        report.run_notebook(notebook, out)
+    with pytest.raises(RunFailed, match=r"01_wrong.ipynb: cell \[1\] raised ZeroDivisionError: division by zero"):
+        run_notebook(notebook, out)
     assert [path.name for path in out.parent.iterdir()] == ["01_wrong.failed.ipynb"]
     top = nbformat.read(out.with_suffix(".failed.ipynb"), as_version=4).cells[0]
     assert "ZeroDivisionError" in top.source
 
 
-def test_a_run_that_takes_too_long_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "CELL_SECONDS", 1)
+def test_a_run_that_takes_too_long_fails(tmp_path):
     notebook = write_notebook(tmp_path / "01_slow.ipynb", new_code_cell("import time; time.sleep(60)"))
-    with pytest.raises(report.RunFailed, match="CellTimeoutError"):
-        report.run_notebook(notebook, tmp_path / "out" / notebook.name)
+    with pytest.raises(RunFailed, match=r"cell \[1\]: CellTimeoutError"):
+        run_notebook(notebook, tmp_path / "out" / notebook.name, limits=Limits(cell=1))
 
 
 def test_an_unknown_parameter_is_refused_with_the_valid_names(tmp_path):
     notebook = write_notebook(tmp_path / "01_claim.ipynb", "# Claim", PARAMETERS)
     with pytest.raises(BadInput, match=r"sede=1 must be one of: seeds, mtbf_hours"):
-        report.run_notebook(notebook, tmp_path / "out" / notebook.name, {"sede": 1})
+        run_notebook(notebook, tmp_path / "out" / notebook.name, {"sede": 1})
     assert not (tmp_path / "out").exists()
 
 

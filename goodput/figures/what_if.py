@@ -65,6 +65,7 @@ def _draw_one(ax: Axes, scenario: Scenario, row, colour: str) -> None:
     reach = [[mean - 100 * row["goodput_low"]], [100 * row["goodput_high"] - mean]]
     ax.errorbar([at], [mean], reach, fmt="o", color=colour, mec="white", ms=7, elinewidth=3.5)
     where = {"textcoords": "offset points", "fontsize": 9.5, "color": colour, "ha": "center", "va": "top"}
+    where |= {"bbox": {"facecolor": "white", "linewidth": 0, "pad": 1}}
     ax.annotate(row["scenario"], (at, 100 * row["goodput_p10"]), (0, -8), **where)
 
 
