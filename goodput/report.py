@@ -8,7 +8,7 @@ import contextlib
 import faulthandler
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -41,7 +41,7 @@ c.IPKernelApp.log_level = 40
 c.HistoryManager.enabled = False
 c.InlineBackend.figure_formats = {{"{figure_format}"}}
 c.InlineBackend.print_figure_kwargs = {{"bbox_inches": "tight", "metadata": {{"Date": None}}}}
-c.InlineBackend.rc = {{"figure.dpi": 100, "svg.hashsalt": "goodput", "svg.fonttype": "none"}}
+c.InlineBackend.rc = {{"figure.dpi": 100, "svg.hashsalt": "goodput", "svg.fonttype": "none", "figure.hooks": {hooks}}}
 """
 
 VOLATILE_CELL_KEYS = ("papermill", "execution", "ExecuteTime", "trusted", "collapsed", "scrolled")
@@ -82,9 +82,16 @@ def check_parameters(path: Path, parameters: dict | None) -> None:
         check_name(name, value, known, path.name)
 
 
-def run_notebook(path: Path, out: Path, parameters: dict | None = None, figure_format: str = "svg") -> Path:
+def run_notebook(
+    path: Path,
+    out: Path,
+    parameters: dict | None = None,
+    figure_format: str = "svg",
+    figure_hooks: Sequence[str] = (),
+) -> Path:
     """Return `out`, the notebook at `path` run in its own folder, with its outputs.
 
+    `figure_hooks` are functions, as `module:function`, to which matplotlib hands each new figure.
     A failed run leaves only `NAME.failed.ipynb` beside `out`, the error at its top, and raises `RunFailed`.
     """
     path, out = Path(path).resolve(), Path(out).resolve()
@@ -96,7 +103,7 @@ def run_notebook(path: Path, out: Path, parameters: dict | None = None, figure_f
     with TemporaryDirectory(prefix=".running-", dir=out.parent) as folder:
         aside = Path(folder) / out.name
         try:
-            _execute(path, aside, parameters, figure_format)
+            _execute(path, aside, parameters, kernel_settings(figure_format, figure_hooks))
         except Exception as error:
             _keep_failed(aside if aside.exists() else path, failed, _one_line(error))
             raise RunFailed(f"{path.name}: {_one_line(error)} (see {failed})") from error
@@ -104,9 +111,9 @@ def run_notebook(path: Path, out: Path, parameters: dict | None = None, figure_f
     return out
 
 
-def _execute(path: Path, out: Path, parameters: dict | None, figure_format: str) -> None:
+def _execute(path: Path, out: Path, parameters: dict | None, settings: contextlib.AbstractContextManager) -> None:
     deadline = time.monotonic() + RUN_SECONDS
-    with kernel_settings(figure_format):
+    with settings:
         papermill.execute_notebook(
             path,
             out,
@@ -123,13 +130,15 @@ def _execute(path: Path, out: Path, parameters: dict | None, figure_format: str)
 
 
 @contextlib.contextmanager
-def kernel_settings(figure_format: str) -> Iterator[None]:
+def kernel_settings(figure_format: str, hooks: Sequence[str] = ()) -> Iterator[None]:
     """Let kernels started inside draw figures in `figure_format`, untouched by the caller's own settings."""
     before = dict(os.environ)
     with TemporaryDirectory(prefix="goodput-ipython-") as folder:
         profile = Path(folder) / "profile_default"
         profile.mkdir()
-        (profile / "ipython_kernel_config.py").write_text(PROFILE.format(figure_format=figure_format))
+        (profile / "ipython_kernel_config.py").write_text(
+            PROFILE.format(figure_format=figure_format, hooks=list(hooks))
+        )
         for name in FOREIGN_SETTINGS:
             os.environ.pop(name, None)
         os.environ.update(IPYTHONDIR=folder, PYDEVD_DISABLE_FILE_VALIDATION="1")
@@ -194,7 +203,7 @@ def run(names: Names = None) -> None:
     """Run notebooks into build/notebooks/ and write build/report.html."""
     done = []
     for path in find_notebooks(names):
-        with _announced(path):
+        with announced(path):
             done.append(run_notebook(path, BUILD / "notebooks" / path.name))
     report = write_report(done, BUILD / "report.html")
     typer.echo(f"{report.relative_to(ROOT)}  {report.stat().st_size / 1e6:.1f} MB")
@@ -204,12 +213,13 @@ def run(names: Names = None) -> None:
 def notebooks(names: Names = None) -> None:
     """Run the committed notebooks and store their outputs in place."""
     for path in find_notebooks(names):
-        with _announced(path):
+        with announced(path):
             write_committed(path)
 
 
 @contextlib.contextmanager
-def _announced(path: Path) -> Iterator[None]:
+def announced(path: Path) -> Iterator[None]:
+    """Say when the work on a notebook is done and how long it took, and end it if it never is."""
     # A kernel can hang where no limit of a cell reaches it: then the process ends, and says where it stood.
     faulthandler.dump_traceback_later(START_SECONDS + RUN_SECONDS + 60, exit=True)
     began = time.monotonic()
