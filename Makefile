@@ -93,6 +93,9 @@ bench: $(INSTALLED)  ## speed and memory
 lab: $(INSTALLED)  ## open the what-if in JupyterLab, the other notebooks beside it
 	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/60_what_if.ipynb
 
+slides: $(INSTALLED)  ## notebooks 30 and 31 as one deck: build/slides.html
+	$(PY) -m goodput.deck $(NAMES) $(OUT_OPTION)
+
 app: $(INSTALLED)  ## serve the what-if as a page without code
 	$(PY) -m voila notebooks/60_what_if.ipynb
 

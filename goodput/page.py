@@ -36,7 +36,7 @@ def write_report(executed_notebooks: list[Path], out: Path) -> Path:
     paths = [Path(path) for path in executed_notebooks]
     slugs = [slugify(path.stem) for path in paths]
     sections = [render_section(path, slugs) for path in paths]
-    html = _template("report.html.j2").render(sections=sections, css=page_css())
+    html = template("report.html.j2").render(sections=sections, css=page_css())
     check_offline(html)
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,8 @@ def write_report(executed_notebooks: list[Path], out: Path) -> Path:
     return out
 
 
-def _template(name: str) -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """Return one of the package's templates for a page."""
     loader = jinja2.FileSystemLoader(TEMPLATES)
     return jinja2.Environment(loader=loader, trim_blocks=True, lstrip_blocks=True).get_template(name)
 
@@ -228,7 +229,7 @@ def check_offline(html: str) -> None:
     found = Requests()
     found.feed(html)
     if found.requests:
-        raise BadInput(f"report: {found.requests[0]} must be left out, the page has to open without a network")
+        raise BadInput(f"page: {found.requests[0]} must be left out, the page has to open without a network")
 
 
 class Requests(HTMLParser):

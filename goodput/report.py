@@ -85,10 +85,10 @@ def run(names: Names = None, out: Out = None) -> None:
     folder = out or BUILD
     done = []
     for path in find_notebooks(names):
-        with _announced(path.name):
+        with announced(path.name):
             done.append(run_notebook(path, folder / "notebooks" / path.name))
     report = write_report(done, folder / "report.html")
-    typer.echo(f"{_short(report)}  {report.stat().st_size / 1e6:.1f} MB")
+    typer.echo(f"{short(report)}  {report.stat().st_size / 1e6:.1f} MB")
 
 
 @app.command()
@@ -106,25 +106,27 @@ def notebook(
     target = (out or BUILD) / "notebooks" / f"{name_of_run(path.stem, parameters)}.ipynb"
     # An output that is run again finds its files where the notebook did.
     home = NOTEBOOKS if (NOTEBOOKS / f"{path.stem.split('__')[0]}.ipynb").is_file() else path.parent
-    with _announced(path.name, limits):
+    with announced(path.name, limits):
         run_notebook(path, target, parameters, "png", limits, home)
-    typer.echo(_short(target))
+    typer.echo(short(target))
 
 
 @app.command()
 def notebooks(names: Names = None) -> None:
     """Run the committed notebooks and store their outputs in place."""
     for path in find_notebooks(names):
-        with _announced(path.name):
+        with announced(path.name):
             write_committed(path)
 
 
-def _short(path: Path) -> Path:
+def short(path: Path) -> Path:
+    """Return a path as it is read from the top of the project, where it lies below that."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 @contextlib.contextmanager
-def _announced(what: str, limits: Limits = LIMITS) -> Iterator[None]:
+def announced(what: str, limits: Limits = LIMITS) -> Iterator[None]:
+    """Say when some work is done and how long it took, and end it if it never is."""
     # A kernel can hang where no limit of a cell reaches it: then the process ends, and says where it stood.
     faulthandler.dump_traceback_later(limits.start + limits.run + 60, exit=True)
     began = time.monotonic()

@@ -6,7 +6,7 @@ Like a night shift: it does the work as written down, stops what takes too long,
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -30,7 +30,7 @@ c.IPKernelApp.log_level = 40
 c.HistoryManager.enabled = False
 c.InlineBackend.figure_formats = {{"{figure_format}"}}
 c.InlineBackend.print_figure_kwargs = {{"bbox_inches": "tight", "metadata": {{"Date": None}}}}
-c.InlineBackend.rc = {{"figure.dpi": 100, "svg.hashsalt": "goodput", "svg.fonttype": "none"}}
+c.InlineBackend.rc = {{"figure.dpi": 100, "svg.hashsalt": "goodput", "svg.fonttype": "none", "figure.hooks": {hooks}}}
 """
 
 
@@ -61,9 +61,11 @@ def run_notebook(
     figure_format: str = "svg",
     limits: Limits = LIMITS,
     cwd: Path | None = None,
+    figure_hooks: Sequence[str] = (),
 ) -> Path:
     """Return `out`, the notebook at `path` run in its own folder (or in `cwd`), with its outputs.
 
+    `figure_hooks` are functions, as `module:function`, to which matplotlib hands each new figure.
     A failed run leaves only `NAME.failed.ipynb` beside `out`, the error at its top, and raises `RunFailed`. Raises
     BadInput for a parameter that the notebook does not declare, and for a folder that cannot be written.
     """
@@ -74,7 +76,7 @@ def run_notebook(
         if failed != path:
             failed.unlink(missing_ok=True)
         try:
-            _execute(path, aside, parameters, figure_format, limits, cwd or path.parent)
+            _execute(path, aside, parameters, kernel_settings(figure_format, figure_hooks), limits, cwd or path.parent)
         except Exception as error:
             notebook = nbformat.read(aside if aside.exists() else path, as_version=4)
             said = _what_failed(error, notebook)
@@ -97,9 +99,9 @@ def _beside(out: Path) -> Iterator[Path]:
         yield Path(name)
 
 
-def _execute(path: Path, out: Path, parameters, figure_format: str, limits: Limits, cwd: Path) -> None:
+def _execute(path: Path, out: Path, parameters, settings, limits: Limits, cwd: Path) -> None:
     deadline = time.monotonic() + limits.run
-    with kernel_settings(figure_format):
+    with settings:
         papermill.execute_notebook(
             path,
             out,
@@ -116,13 +118,15 @@ def _execute(path: Path, out: Path, parameters, figure_format: str, limits: Limi
 
 
 @contextlib.contextmanager
-def kernel_settings(figure_format: str) -> Iterator[None]:
+def kernel_settings(figure_format: str, hooks: Sequence[str] = ()) -> Iterator[None]:
     """Let kernels started inside draw figures in `figure_format`, untouched by the caller's own settings."""
     before = dict(os.environ)
     with TemporaryDirectory(prefix="goodput-ipython-") as folder:
         profile = Path(folder) / "profile_default"
         profile.mkdir()
-        (profile / "ipython_kernel_config.py").write_text(PROFILE.format(figure_format=figure_format))
+        (profile / "ipython_kernel_config.py").write_text(
+            PROFILE.format(figure_format=figure_format, hooks=list(hooks))
+        )
         for name in FOREIGN_SETTINGS:
             os.environ.pop(name, None)
         # A home that cannot be written, as in a container of another user, is no reason to fail.

@@ -46,9 +46,11 @@ LAYOUT = [
     "drawing",
     "figures",
     "panel",
+    "projector",
     "page",
     "runner",
     "report",
+    "deck",
     "results",
     "cli",
 ]
@@ -115,8 +117,8 @@ def test_the_analysis_knows_nothing_that_the_simulator_knows(path):
 
 @by_name
 def test_the_package_never_prints_and_never_logs(path):
-    """But for the command line, and the commands of the report and the results."""
-    if place(path) in ("shell", "cli", "report", "results"):
+    """But for the command line, and the commands of the report, the deck and the results."""
+    if place(path) in ("shell", "cli", "report", "deck", "results"):
         return
     called = {ast.unparse(node.func) for node in ast.walk(TREES[path]) if isinstance(node, ast.Call)}
     assert "print" not in called

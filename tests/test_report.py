@@ -179,7 +179,8 @@ def test_an_unknown_parameter_is_refused_with_the_valid_names(tmp_path):
 def test_committed_notebooks_are_byte_identical_from_run_to_run(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "BUILD", tmp_path / "build")
     monkeypatch.setenv("MPLBACKEND", "agg")
-    notebook = write_notebook(tmp_path / "01_claim.ipynb", "# Claim", PARAMETERS, new_code_cell(DRAW))
+    slide = {"slideshow": {"slide_type": "slide"}}
+    notebook = write_notebook(tmp_path / "01_claim.ipynb", "# Claim", PARAMETERS, new_code_cell(DRAW, metadata=slide))
     report.write_committed(notebook)
     first = notebook.read_bytes()
     report.write_committed(notebook)
@@ -187,6 +188,7 @@ def test_committed_notebooks_are_byte_identical_from_run_to_run(tmp_path, monkey
     cells = nbformat.read(notebook, as_version=4).cells
     assert [cell.id for cell in cells] == ["cell-0", "cell-1", "cell-2"]
     assert "image/png" in cells[2].outputs[-1].data
+    assert cells[2].metadata == slide  # which cells are slides is the author's, not the run's
     assert b"papermill" not in first
 
 
