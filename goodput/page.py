@@ -28,7 +28,8 @@ CODE_LABELS = {"parameters": "Parameters", "injected-parameters": "Parameters of
 NUMBER = re.compile(r"[-+−]?[\d,_]*\.?\d+(e[-+]?\d+)?\s?%?|[-+]?(nan|inf)|<NA>|None|\.\.\.|…|", re.IGNORECASE)
 # Metadata nobody sees, and a style that would reach beyond the figure; report.css has it for all figures.
 SVG_EXTRAS = re.compile(r'<metadata>.*?</metadata>|<style type="text/css">.*?</style>', re.DOTALL)
-LIVE_ONLY = "Interactive: open this notebook in JupyterLab (<code>make lab</code>) to move the sliders."
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+LIVE_NOTE = '<p class="note">Interactive: open this notebook in JupyterLab (<code>make lab</code>) to move it.</p>'
 
 
 def write_report(executed_notebooks: list[Path], out: Path) -> Path:
@@ -87,15 +88,11 @@ def render_output(output: NotebookNode, prose: "Prose") -> str:
         return f"<pre>{escape(strip_ansi(output.text))}</pre>"
     if output.output_type == "error":
         return f'<pre class="error">{escape(strip_ansi(chr(10).join(output.traceback)))}</pre>'
+    live = WIDGET_VIEW in output.data
     for mime, draw in OUTPUT_FORMS.items():
-        if mime in output.data:
-            return draw(output.data[mime], prose)
-    return ""
-
-
-def draw_widget(_: dict, prose: "Prose") -> str:
-    """Return the note that stands where a live widget was."""
-    return f'<p class="note">{LIVE_ONLY}</p>'
+        if mime in output.data and not (live and mime == "text/plain"):
+            return draw(output.data[mime], prose) + LIVE_NOTE * live
+    return LIVE_NOTE * live
 
 
 def draw_svg(svg: str, prose: "Prose") -> str:
@@ -144,7 +141,6 @@ def draw_formula(source: str, _: "Prose") -> str:
 
 
 OUTPUT_FORMS = {
-    "application/vnd.jupyter.widget-view+json": draw_widget,
     "image/svg+xml": draw_svg,
     "image/png": lambda data, prose: draw_image("image/png", data, prose),
     "image/jpeg": lambda data, prose: draw_image("image/jpeg", data, prose),

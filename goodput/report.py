@@ -12,7 +12,7 @@ import typer
 from nbformat import NotebookNode
 
 from goodput.errors import BadInput
-from goodput.page import write_report
+from goodput.page import WIDGET_VIEW, write_report
 from goodput.parameters import name_of_run, parse_parameters
 from goodput.runner import LIMITS, Limits, run_notebook
 from goodput.shell import run_app
@@ -23,7 +23,6 @@ BUILD = ROOT / "build"
 
 
 VOLATILE_CELL_KEYS = ("papermill", "execution", "ExecuteTime", "trusted", "collapsed", "scrolled")
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def find_notebooks(names: list[str] | None = None, folder: Path = NOTEBOOKS) -> list[Path]:
