@@ -6,7 +6,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run notebook report slides app lab test unit browser notebooks results bench lock clean
+.PHONY: help setup run notebook report slides app lab test unit stored browser notebooks results bench lock clean
 
 VENV ?= .venv
 WORKERS ?= 2
@@ -42,6 +42,8 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 PY = "$(VENV)/bin/python"
 INSTALLED = $(VENV)/.installed
+STORED = $(PY) -m pytest -q -n $(WORKERS) --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=300 \
+  notebooks/*.ipynb
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -68,17 +70,19 @@ notebook: $(INSTALLED)  ## run one: make notebook NAME=30 PARAMS='seeds=50 overr
 	@test -n "$(NAME)" || { echo "make: name a notebook, as in: make notebook NAME=30 PARAMS='seeds=50'" >&2; exit 2; }
 	@$(PY) -m goodput.report notebook $(NAME) $(PARAMS) $(OUT_OPTION)
 
-test: $(INSTALLED)  ## style, unit tests, examples in docstrings, notebooks against their stored outputs
+test: $(INSTALLED)  ## style, unit tests, examples in docstrings, notebooks against their stored outputs, pages in a browser
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m pytest -q -n $(WORKERS)
-	$(if $(wildcard notebooks/*.ipynb),$(PY) -m pytest -q -n $(WORKERS) --dist loadfile \
-	  --nbval --nbval-current-env --nbval-cell-timeout=300 notebooks/*.ipynb)
+	$(PY) -m pytest -q -rs -n $(WORKERS)
+	$(STORED)
 
 unit: $(INSTALLED)  ## unit tests and examples in docstrings alone
-	$(PY) -m pytest -q -n $(WORKERS)
+	$(PY) -m pytest -q -n $(WORKERS) --ignore tests/browser
 
-browser: $(INSTALLED)  ## the what-if, the report and the deck in a real Chromium, where there is one
+stored: $(INSTALLED)  ## notebooks against their stored outputs alone
+	$(STORED)
+
+browser: $(INSTALLED)  ## the what-if, the report and the deck in a real Chromium alone
 	$(PY) -m pytest -q -rs tests/browser
 
 notebooks: $(INSTALLED)  ## rerun the committed notebooks and store their outputs, in place
