@@ -118,8 +118,13 @@ def firings(alerts: pd.DataFrame, spans: pd.DataFrame, long_hours: float, apart_
     """Return `firing_runs` with what each had seen when it began.
 
     That is the interruption that took most of the GPU-hours in the `long_hours` before the start: `interruption`,
-    `cause`, `gpu_hours` (all that it took), `waiting_hours`. Where none lies there: -1, None and zeros.
+    `fault` (when it struck), `cause`, `gpu_hours` (all that it took), `waiting_hours`. Where none lies there: -1,
+    NaT, None and zeros.
     """
+    return _firings(alerts, spans, long_hours, apart_hours).join(outages(spans), on="interruption")
+
+
+def _firings(alerts: pd.DataFrame, spans: pd.DataFrame, long_hours: float, apart_hours: float = 6) -> pd.DataFrame:
     out = firing_runs(alerts, apart_hours)
     begin, end = (micros(spans[side])[:, None] for side in ("start", "end"))
     edge = micros(out["start"])
@@ -127,23 +132,41 @@ def firings(alerts: pd.DataFrame, spans: pd.DataFrame, long_hours: float, apart_
     seen = seen * (spans["nodes"] * spans["gpus_per_node"]).to_numpy()[:, None]
     cost = pd.DataFrame(seen).groupby(spans["interruption"].to_numpy()).sum().drop(-1, errors="ignore")
     cost.loc[-1] = 0  # the last, so that it wins only where no other is there
-    worst = cost.idxmax() if len(out) else []
-    found = outages(spans).reindex(np.where(cost.max() > 0, worst, -1)).rename_axis("interruption").reset_index()
-    return out.join(found)
+    return out.assign(interruption=cost.idxmax() if len(out) else np.zeros(0, int))
 
 
 def firings_by_job(
     spans: pd.DataFrame, target: float, slo_window_hours: float, rules, every_minutes: float = 5
 ) -> pd.DataFrame:
-    """Return `firings` of each rule on each job alone, with `job` and `long_hours` of the rule in front."""
+    """Return `firings` of each rule on each job alone, with `job`, and `budget_share` and `long_hours` of the rule."""
     found = {
-        (job, rule.long_hours): firings(
-            burn_alerts(mine, target, slo_window_hours, rule, every_minutes), mine, rule.long_hours
-        )
+        (job, *rule): _firings(burn_alerts(mine, target, slo_window_hours, Rule(*rule), every_minutes), mine, rule[1])
         for job, mine in spans.groupby("job", observed=True)
-        for rule in map(Rule._make, rules)
+        for rule in rules
     }
-    return pd.concat(found, names=["job", "long_hours"]).reset_index(["job", "long_hours"]).reset_index(drop=True)
+    keys = ["job", *Rule._fields]
+    table = pd.concat(found, names=keys).reset_index(keys).reset_index(drop=True)
+    return table.join(outages(spans), on="interruption")
+
+
+def catches(
+    spans: pd.DataFrame, target: float, slo_window_hours: float, rules, long_wait_hours=3, every_minutes=5
+) -> pd.DataFrame:
+    """Return one row a rule: how often it fired over all jobs, and which waits for a node it caught.
+
+    Columns: `firings`, `without_wait` (for an interruption that had a spare at once, or for none), `long_waits` (of
+    `long_wait_hours` or more) and `caught`: those during which the rule was firing at some time.
+    """
+    fired = firings_by_job(spans, target, slo_window_hours, rules, every_minutes)
+    down = spans[spans["interruption"] >= 0].groupby("interruption").agg(job=("job", "first"), until=("end", "max"))
+    down = outages(spans).join(down).query("waiting_hours >= @long_wait_hours").reset_index()
+    both = fired.merge(down[["job", "fault", "until", "interruption"]], on="job", suffixes=("", "_wait"))
+    both = both[(both["start"] <= both["until"]) & (both["end"] >= both["fault_wait"])]
+    rule = list(Rule._fields)
+    out = pd.DataFrame(rules, columns=rule).set_index(rule).assign(firings=fired.groupby(rule).size())
+    out["without_wait"] = (fired["waiting_hours"] == 0).groupby([fired[name] for name in rule]).sum()
+    out = out.assign(long_waits=len(down), caught=both.groupby(rule)["interruption_wait"].nunique())
+    return out.fillna(0).astype(int).reset_index()
 
 
 def burn_levels(
@@ -162,13 +185,19 @@ def burn_levels(
 
 
 def outages(spans: pd.DataFrame) -> pd.DataFrame:
-    """Return one row an interruption: `cause`, `gpu_hours` that it took, `waiting_hours`; row -1 stands for none."""
+    """Return one row an interruption: `fault` (when it struck), `cause`, `gpu_hours` that it took, `waiting_hours`.
+
+    Row -1 stands for none.
+    """
     mine = spans[spans["interruption"] >= 0]
     wait = ((mine["end"] - mine["start"]) / pd.Timedelta(hours=1)).where(mine["category"] == "waiting", 0.0)
-    by = mine.assign(waiting_hours=wait, cause=mine["cause"].astype(object)).groupby("interruption")
-    out = by.agg(cause=("cause", "first"), gpu_hours=("gpu_hours", "sum"), waiting_hours=("waiting_hours", "sum"))
-    none = pd.DataFrame({"cause": [None], "gpu_hours": 0.0, "waiting_hours": 0.0}, index=[-1])
-    return pd.concat([none, out]).rename_axis("interruption")
+    fault = mine["start"].where(mine["category"] != "lost_work")  # what was lost lies before it
+    mine = mine.assign(fault=fault, waiting_hours=wait, cause=mine["cause"].astype(object))
+    take = {"fault": "min", "cause": "first", "gpu_hours": "sum", "waiting_hours": "sum"}
+    out = mine.groupby("interruption").agg(take)
+    never = pd.array([pd.NaT], dtype=spans["start"].dtype)
+    none = pd.DataFrame({"fault": never, "cause": [None], "gpu_hours": 0.0, "waiting_hours": 0.0}, index=[-1])
+    return pd.concat([out, none]).rename_axis("interruption")
 
 
 def budget_use(spans: pd.DataFrame, target: float, slo_window_hours: float, every_hours: float = 1) -> pd.DataFrame:

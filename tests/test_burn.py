@@ -19,6 +19,7 @@ from goodput.burn import (
     burn_alerts,
     burn_levels,
     burn_threshold,
+    catches,
     firing_runs,
     firings,
     firings_by_job,
@@ -75,11 +76,9 @@ def test_points_are_some_time_apart(minutes):
 
 def test_routine_checkpoints_never_fire_and_a_long_wait_does():
     """Saves of 5 minutes in 35 burn 4/7 of a budget of 25 %; then the job waits six hours."""
-    saves = (
-        [(at, at + 30, "productive") for at in range(0, 2100, 35)],
-        [(at + 30, at + 35, "checkpoint") for at in range(0, 2100, 35)],
-    )
-    routine = sorted(sum(saves, []))
+    turn = [(30, "productive"), (5, "checkpoint")] * 60
+    ends = np.cumsum([length for length, _ in turn]).tolist()
+    routine = [(end - length, end, category) for end, (length, category) in zip(ends, turn, strict=True)]
     alerts = burn_alerts(spans_of(routine), 0.75, MONTH, PAGE)
     assert not alerts["firing"].any() and alerts["long_burn"].max() < 0.65
     waits = burn_alerts(spans_of([*routine, (2100, 2460, "waiting")]), 0.75, MONTH, PAGE)
@@ -209,6 +208,39 @@ def test_outages_are_charged_with_all_that_they_took():
     found = outages(table)
     assert found["gpu_hours"].sum() == pytest.approx(table.loc[table["interruption"] >= 0, "gpu_hours"].sum())
     assert len(found) == len(interruptions(simulate(BASE, 7))) + 1  # and "none"
+
+
+def test_a_long_wait_is_caught_by_a_rule_that_can_fire_and_by_no_other():
+    """The 10 h of the log above: one page, for a wait. 5 % in 6 h is 5.6, which no burn of at most 4 reaches."""
+    found = catches(spans(OUTAGE), 0.75, MONTH, [PAGE, Rule(0.05, 6)])
+    assert found[["firings", "without_wait", "long_waits", "caught"]].to_numpy().tolist() == [
+        [1, 0, 1, 1],
+        [0, 0, 1, 0],
+    ]
+    assert catches(spans(OUTAGE), 0.75, MONTH, [PAGE], long_wait_hours=11)["long_waits"].tolist() == [0]
+
+
+def test_two_waits_in_one_firing_are_both_caught():
+    """Five hours, an hour of training, and five hours again: one firing, as the second follows within six hours."""
+    wait = "{0} interrupt cause=host node=n{1}\n{0} detected\n{2} nodes_ready\n{2} running\n"
+    head = "0 start nodes=1 gpus_per_node=1\n600 checkpoint_start\n600 checkpoint_end\n"
+    log = log_of(head + wait.format(600, 1, 900) + wait.format(960, 2, 1260) + "3000 end")
+    found = catches(spans(log), 0.75, MONTH, [PAGE])
+    assert found[["firings", "long_waits", "caught"]].to_numpy().tolist() == [[1, 2, 2]]
+
+
+def test_a_lower_threshold_fires_at_least_for_the_same_waits():
+    many = spans(simulate_many(load_scenario("firmware-regression"), [1, 2, 3]))
+    found = catches(many, 0.75, MONTH, [Rule(share, 6) for share in (0.02, 0.025, 0.03)])
+    assert found["caught"].is_monotonic_decreasing and (found["caught"] <= found["long_waits"]).all()
+    assert found["without_wait"].is_monotonic_decreasing and found["caught"].iloc[0] > 5
+
+
+def test_a_fault_is_where_the_lost_work_ends():
+    """In the log above nothing was lost; here half an hour was, and the fault is after it."""
+    log = log_of("0 start nodes=1 gpus_per_node=1\n30 interrupt cause=host\n40 detected\n50 running\n99 end")
+    table = spans(log)
+    assert outages(table).loc[0, "fault"] - table["start"].min() == pd.Timedelta(minutes=30)
 
 
 def test_each_job_is_alone_with_each_rule():

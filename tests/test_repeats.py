@@ -1,4 +1,4 @@
-"""Is that more than chance? Ratios against tables and twins, repeat offenders against dice, and nothing known too early."""
+"""Is that more than chance? Ratios against tables and twins, repeat offenders against dice, nothing known too early."""
 
 import math
 
