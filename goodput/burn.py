@@ -22,7 +22,7 @@ class Rule(NamedTuple):
     long_hours: float
 
 
-# Site Reliability Workbook (Google, 2018), ch. 5, table 5-8: two pages and a ticket
+# Site Reliability Workbook (Google, 2018), ch. 5, what it recommends to start with: two pages and a ticket
 WORKBOOK = (Rule(0.02, 1), Rule(0.05, 6), Rule(0.10, 72))
 
 

@@ -27,8 +27,8 @@ def rate_ratio(count, exposure_hours, other_count, other_exposure_hours, confide
 
     Of all n failures, those of the first group are binomial with the share r t1 / (r t1 + t2), whatever the rates are;
     the Clopper-Pearson bounds of that share are turned into bounds of r. The p value is twice the smaller tail, so it
-    is below 1 - confidence where the interval leaves 1 out. Source: J. Przyborowski and H. Wilenski, Biometrika 31,
-    1940; the same bounds as those of the F test of D. R. Cox, Biometrika 40, 1953, in its exact form.
+    is below 1 - confidence where the interval leaves 1 out. Sources: J. Przyborowski and H. Wilenski, Biometrika 31,
+    1940; C. J. Clopper and E. S. Pearson, Biometrika 26, 1934.
 
     The example of R's `poisson.test`, which has the same bounds: 11 cases in 800 person-years and 21 in 3,011.
 
@@ -49,7 +49,7 @@ def rate_ratio(count, exposure_hours, other_count, other_exposure_hours, confide
 def repeat_offenders(nodes: pd.DataFrame, within: str | None = None) -> pd.DataFrame:
     """Return how many nodes failed k times or more, and how many would by chance if all nodes were alike.
 
-    `nodes` is `failures_by_node`; with `within` ("cohort") only nodes of one cohort are taken to be alike. One row a k:
+    `nodes` is `failures_by_node`; with `within` ("cohort") only nodes of one cohort are taken to be alike. One row a k from 1 on:
     `failures_or_more`, `nodes`, `expected`, `chance`. Given n failures in all, those of a node are binomial with its
     share of the node-hours; `expected` adds up the tails, which is exact. `chance` is the probability of as many
     nodes or more, by a Poisson count of that mean: nearly right where such nodes are rare.
@@ -66,7 +66,7 @@ def repeat_offenders(nodes: pd.DataFrame, within: str | None = None) -> pd.DataF
     groups = nodes.groupby(nodes[within] if within else np.zeros(len(nodes)))
     total = groups["failures"].transform("sum").to_numpy()[:, None]
     share = (nodes["node_hours"] / groups["node_hours"].transform("sum")).to_numpy()[:, None]
-    least = np.arange(1, max(int(nodes["failures"].max()), 1) + 1)
+    least = np.arange(1, max(int(nodes["failures"].max()), 2) + 1)
     seen = (nodes["failures"].to_numpy()[:, None] >= least).sum(axis=0)
     # more than a group had in all is impossible; bdtrc has no answer there
     expected = np.where(least <= total, bdtrc(least - 1.0, total, share), 0).sum(axis=0)

@@ -39,7 +39,7 @@ BASE = load_scenario("baseline")
 
 
 def test_the_workbooks_thresholds_come_out():
-    """Its table 5-8, for 30 days: 14.4, 6 and 1."""
+    """What it recommends for 30 days: 14.4, 6 and 1."""
     assert [round(burn_threshold(rule, 30 * 24), 9) for rule in WORKBOOK] == [14.4, 6, 1]
 
 

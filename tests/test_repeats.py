@@ -121,7 +121,7 @@ def test_as_many_failures_are_expected_as_there_were():
 
 def test_where_nothing_failed_nothing_is_said_against_chance():
     table = repeat_offenders(pd.DataFrame({"node_hours": [1.0, 1], "failures": [0, 0]}))
-    assert table.to_numpy().tolist() == [[1, 0, 0, 1]]
+    assert table.to_numpy().tolist() == [[1, 0, 0, 1], [2, 0, 0, 1]]
 
 
 def test_each_node_has_its_own_exposure_and_they_add_up_to_its_cohort():
@@ -249,3 +249,11 @@ def test_the_bad_firmware_is_found_and_a_healthy_fleet_is_left_alone():
         daily = cohorts_by_day(log, spans(log), interruptions(log), COHORTS)
         found[name] = when_known(evidence(daily, "batch_b"))["first_day"].notna().mean()
     assert found["firmware-regression"] == 1 and found["baseline"] <= 0.15
+
+
+def test_a_job_shorter_than_a_day_has_no_days_yet():
+    log = log_of("0 start nodes=1 gpus_per_node=1 node_names=n1\n900 end")
+    assert cohorts_by_day(log, spans(log), interruptions(log), {"old": "n1"}).empty
+    hourly = cohorts_by_day(log, spans(log), interruptions(log), {"old": "n1"}, every_hours=5)
+    assert hourly["node_hours"][hourly["cohort"] == "old"].tolist() == [5, 10, 15]
+    assert hourly["days"].iloc[0] == pytest.approx(5 / 24)
