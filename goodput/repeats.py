@@ -49,10 +49,10 @@ def rate_ratio(count, exposure_hours, other_count, other_exposure_hours, confide
 def repeat_offenders(nodes: pd.DataFrame, within: str | None = None) -> pd.DataFrame:
     """Return how many nodes failed k times or more, and how many would by chance if all nodes were alike.
 
-    `nodes` is `failures_by_node`; with `within` ("cohort") only nodes of one cohort are taken to be alike. One row a k from 1 on:
-    `failures_or_more`, `nodes`, `expected`, `chance`. Given n failures in all, those of a node are binomial with its
-    share of the node-hours; `expected` adds up the tails, which is exact. `chance` is the probability of as many
-    nodes or more, by a Poisson count of that mean: nearly right where such nodes are rare.
+    `nodes` is `failures_by_node`; with `within` ("cohort") only nodes of one cohort are taken to be alike. One row for
+    each k from 1 on: `failures_or_more`, `nodes`, `expected`, `chance`. Given n failures in all, those of a node are
+    binomial with its share of the node-hours; `expected` adds up the tails, which is exact. `chance` is the probability
+    of as many nodes or more, by a Poisson count of that mean: nearly right where such nodes are rare.
 
     Four nodes of equal time share four failures, three of them on one: each would have two or more in 67 of 256 ways.
 
