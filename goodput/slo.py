@@ -6,6 +6,7 @@ import pandas as pd
 from goodput.attribution import CATEGORIES, US_PER_HOUR
 from goodput.errors import BadInput
 from goodput.events import codes, micros
+from goodput.metrics import CONFIDENCE, mean_interval
 from goodput.window import cut
 
 MOST_WINDOWS = 1_000_000
@@ -96,3 +97,34 @@ def error_budget(windows: pd.DataFrame, target: float) -> dict:
         "used_gpu_hours": used,
         "burn": used / budget if budget else None,
     }
+
+
+def windows_by_job(spans: pd.DataFrame, target: float, window_hours: float) -> pd.DataFrame:
+    """Return `slo_windows` of each job on its own, `job` in front: a run is a job, and is not pooled with others."""
+    parts = spans.groupby("job", observed=True)
+    tables = {job: slo_windows(mine, target, window_hours) for job, mine in parts}
+    return pd.concat(tables, names=["job"]).reset_index("job").reset_index(drop=True)
+
+
+def targets_met(windows: pd.DataFrame, targets, confidence: float = CONFIDENCE) -> pd.DataFrame:
+    """Return how often each target would have been met, one row a target.
+
+    Columns: `target`, `windows`, `met_share`, `low`, `high`. `windows` is `windows_by_job`; windows without data are
+    left out. The interval is that of the mean of the jobs' shares (Student's t), since the windows of one job share its
+    luck; it is cut at 0 and 1.
+
+    >>> two = pd.DataFrame({"job": ["a", "a", "b", "b"], "goodput": [0.9, 0.7, 0.8, 0.8]})
+    >>> targets_met(two, [0.75, 0.85])[["target", "windows", "met_share"]]
+       target  windows  met_share
+    0    0.75        4       0.75
+    1    0.85        4       0.25
+    """
+    known = windows[windows["goodput"].notna()]
+    targets = np.asarray(targets, float)
+    met = pd.DataFrame(known["goodput"].to_numpy()[:, None] >= targets - 1e-12)
+    shares = met.groupby(known["job"].to_numpy()).mean()
+    ends = [mean_interval(shares[column], confidence)[1:3] for column in shares]
+    low, high = np.clip(ends, 0, 1).T
+    return pd.DataFrame(
+        {"target": targets, "windows": len(known), "met_share": met.mean().to_numpy(), "low": low, "high": high}
+    )

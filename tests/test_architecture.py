@@ -38,7 +38,9 @@ LAYOUT = [
     "window",
     "metrics",
     "cohorts",
+    "repeats",
     "slo",
+    "burn",
     "experiment",
     "text",
     "analysis",
@@ -105,7 +107,7 @@ def test_only_cluster_training_and_simulate_know_simpy():
 
 
 READING = {"events", "order", "walk", "mend", "lines", "line", "logfile", "logtext", "causes", "importers"}
-ANALYSIS = READING | {"attribution", "saves", "window", "metrics", "cohorts", "slo", "analysis"}
+ANALYSIS = READING | {"attribution", "saves", "window", "metrics", "cohorts", "repeats", "slo", "burn", "analysis"}
 
 
 @by_name

@@ -4,23 +4,40 @@ A figure takes a frame as the package makes it. Its title says what it found, ma
 true when a parameter changes; `title=` replaces it. Nothing here changes matplotlib's own settings.
 """
 
+from goodput.figures.promise import (
+    draw_alerts,
+    draw_budget,
+    draw_burns,
+    draw_cohorts,
+    draw_evidence,
+    draw_known,
+    draw_targets,
+)
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
 from goodput.figures.saves import draw_intervals, draw_two_sides
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
 from goodput.figures.what_if import draw_answer, draw_valley
 
 __all__ = [
+    "draw_alerts",
     "draw_answer",
+    "draw_budget",
     "draw_burn",
+    "draw_burns",
     "draw_causes",
+    "draw_cohorts",
     "draw_differences",
+    "draw_evidence",
     "draw_goodput",
     "draw_interruption",
     "draw_intervals",
+    "draw_known",
     "draw_ledger",
     "draw_pairs",
+    "draw_targets",
     "draw_timeline",
     "draw_two_sides",
     "draw_valley",
     "draw_waste",
+    "draw_x",
 ]
