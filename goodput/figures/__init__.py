@@ -4,6 +4,15 @@ A figure takes a frame as the package makes it. Its title says what it found, ma
 true when a parameter changes; `title=` replaces it. Nothing here changes matplotlib's own settings.
 """
 
+from goodput.figures.nodes import (
+    draw_crew_waits,
+    draw_grid,
+    draw_monthly_means,
+    draw_sizes,
+    draw_spare_gains,
+    draw_spares,
+    draw_waiting,
+)
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
 from goodput.figures.saves import draw_intervals, draw_two_sides
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
@@ -11,13 +20,20 @@ from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs
 __all__ = [
     "draw_burn",
     "draw_causes",
+    "draw_crew_waits",
     "draw_differences",
     "draw_goodput",
+    "draw_grid",
     "draw_interruption",
     "draw_intervals",
     "draw_ledger",
+    "draw_monthly_means",
     "draw_pairs",
+    "draw_sizes",
+    "draw_spare_gains",
+    "draw_spares",
     "draw_timeline",
     "draw_two_sides",
+    "draw_waiting",
     "draw_waste",
 ]
