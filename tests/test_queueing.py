@@ -13,13 +13,16 @@ from goodput.errors import BadInput
 from goodput.metrics import hours
 from goodput.queueing import (
     broken_shares,
+    counting_spares,
     crew_wait,
     crews_busy,
     erlang_b,
     erlang_c,
     mean_wait,
+    monthly_bias,
     poisson_tail,
     repair_load,
+    spares_for,
     waiting_share,
 )
 from goodput.scenario import load_scenario
@@ -110,6 +113,14 @@ def test_a_run_is_the_sum_of_its_small_steps(crews):
     assert broken_shares(spares, load, crews, run) == pytest.approx(total, abs=2e-4)
 
 
+@pytest.mark.parametrize("events", [0.01, 1.0, 3.5, 20.0, 400.0])
+def test_the_bias_of_monthly_means_is_the_mean_of_one_over_n(events):
+    """E(1/n | n > 0) term by term, by logarithms."""
+    chance = [math.exp(n * math.log(events) - events - math.lgamma(n + 1)) for n in range(1, 1_000)]
+    inverse = sum(p / n for n, p in enumerate(chance, 1)) / sum(chance)
+    assert monthly_bias(events) == pytest.approx(events * inverse)
+
+
 # --- laws ----------------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +153,30 @@ def test_with_very_many_spares_crews_are_those_of_erlang_c(crews, used):
     load = used * crews
     assert crew_wait(400, load, crews, 48) == pytest.approx(mean_wait(crews, load, 48), rel=1e-6)
     assert crews_busy(400, load, crews) == pytest.approx(load)
+
+
+def test_many_events_leave_no_bias_and_the_series_takes_over_without_a_step():
+    assert monthly_bias(1e6) == pytest.approx(1, abs=2e-6)
+    assert monthly_bias(500 * (1 + 1e-12)) == pytest.approx(monthly_bias(500.0), rel=1e-7)
+
+
+@given(st.floats(0.001, 0.5), st.floats(0.1, 10))
+def test_the_fewest_spares_are_enough_and_one_less_is_not(share, load):
+    spares = spares_for(share, load)
+    assert waiting_share(spares, load) <= share
+    assert spares == 0 or waiting_share(spares - 1, load) > share
+
+
+def test_a_crew_with_too_much_work_is_refused_as_no_spares_help():
+    with pytest.raises(BadInput, match=r"crews=1 must be more than load=1\.4"):
+        spares_for(0.01, 1.4, crews=1)
+    assert spares_for(0.01, 1.4, crews=2) > spares_for(0.01, 1.4)
+
+
+def test_spares_counted_goodput_turns_where_a_spare_gains_less_than_a_node_trains():
+    """80 % with 4 spares on 128 nodes; a fifth must bring 0.8 x 128 / 132 / 128 of the job's GPU-hours to pay."""
+    needed = 0.8 / 132
+    assert counting_spares(0.8 + needed, 5, 128) == pytest.approx(counting_spares(0.8, 4, 128))
 
 
 def test_a_long_run_forgets_its_start():
@@ -188,6 +223,8 @@ def test_thousands_of_spares_neither_overflow_nor_lose_their_digits():
         (lambda: broken_shares(-1, 1), "spares"),
         (lambda: broken_shares(2, 1, crews=0), "crews"),
         (lambda: broken_shares(2, 1, run=0), "run"),
+        (lambda: monthly_bias(-1), "events"),
+        (lambda: spares_for(1.5, 1), "share"),
     ],
 )
 def test_what_makes_no_sense_is_named(call, named):
