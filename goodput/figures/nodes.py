@@ -140,12 +140,8 @@ def draw_spare_gains(gains: pd.DataFrame, cost_gpu_hours: float, ax: Axes | None
             _name(ax, (at, mean), f"{mean:,.0f}", colour).set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
     shown = gains.index[gains["mean"] > least] if (gains["mean"] > least).any() else gains.index
     ax.set(xlabel="Spare nodes, counted one by one", xticks=shown, xlim=(shown.min() - 0.5, shown.max() + 1))
-    _log_values(
-        ax,
-        "Productive GPU-hours gained (log scale)",
-        least,
-        3 * max(gains[["mean", "high"]].max().max(), cost_gpu_hours),
-    )
+    most = max(gains[["mean", "high"]].max().max(), cost_gpu_hours)
+    _log_values(ax, "Productive GPU-hours gained (log scale)", least, 3 * most)
     where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 9, "color": INK}
     ax.annotate(f"what an idle node holds: {cost_gpu_hours:,.0f}", (1, cost_gpu_hours), (0, 6), ha="right", **where)
     some, still = gains.index[pays], gains.index[~pays & ~fails]
@@ -168,9 +164,8 @@ def draw_crew_waits(waits: pd.DataFrame, scenario: Scenario, ax: Axes | None = N
     seen, least = waits[waits["mean"] > 0], 0.5 * min(law[law > 0], default=0.1)
     _draw_points(ax, seen.index, *seen.clip(lower=least)[["mean", "low", "high"]].to_numpy().T, INK, "simulated, 95 %")
     ax.set(xlabel="Repair crews", xticks=crews)
-    _log_values(
-        ax, "Wait for a crew, hours (log scale)", least, max(4 * waits[["mean", "high"]].max().max(), 10 * least)
-    )
+    most = max(4 * waits[["mean", "high"]].max().max(), 10 * least)
+    _log_values(ax, "Wait for a crew, hours (log scale)", least, most)
     ax.legend(frameon=False, fontsize=9, loc="upper right")
     said = [f"{hours:.0f} hours with {count:g}" for count, hours in waits["mean"].iloc[:3].items()]
     return titled(ax, title or f"A broken node waits for a crew {', '.join(said)}")
