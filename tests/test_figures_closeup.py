@@ -6,22 +6,26 @@ import pandas as pd
 import pytest
 
 from goodput import drawing, figures
-from goodput.attribution import ledger, spans
+from goodput.attribution import CATEGORIES, ledger, spans
 from goodput.events import make_log
-from goodput.figures.closeup import MINUTE, fault_time, spread
+from goodput.figures.closeup import MINUTE, RULES, fault_time, log_of_stories, spread, tell_lines
 
 plt = drawing.plt
 STORY = ["start", "checkpoint_start", "checkpoint_end", "interrupt", "detected", "nodes_ready", "running", "end"]
 
 
-def story(stories: dict[str, dict]) -> pd.DataFrame:
-    """Return the spans of jobs of 6 nodes of 10 GPUs, so that a minute is a GPU-hour, each told as minute: event."""
+def log_of(stories: dict[str, dict]) -> pd.DataFrame:
+    """Return the log of jobs of 6 nodes of 10 GPUs, so that a minute is a GPU-hour, each told as minute: event."""
     rows = [(job, minute, event) for job, told in stories.items() for minute, event in told.items()]
     job, minute, event = zip(*rows, strict=True)
     cause = [{"interrupt": "gpu"}.get(name) for name in event]
     size = {"nodes": [6] * len(rows), "gpus_per_node": [10] * len(rows)}
     time = [60_000_000 * at for at in minute]
-    return spans(make_log({"time": time, "job": job, "event": event, "cause": cause, "node": cause, **size}))
+    return make_log({"time": time, "job": job, "event": event, "cause": cause, "node": cause, **size})
+
+
+def story(stories: dict[str, dict]) -> pd.DataFrame:
+    return spans(log_of(stories))
 
 
 PLAIN = dict(zip([0, 30, 35, 45, 48, 76, 96, 126], STORY, strict=True))
@@ -155,3 +159,41 @@ def test_a_close_up_makes_its_own_axes_takes_a_title_and_leaves_matplotlibs_sett
     axes = draw(None)
     assert axes.figure.axes == [axes] and dict(matplotlib.rcParams) == before
     assert "Minutes" in axes.get_xlabel() and any(char.isdigit() for char in axes.get_title(loc="left"))
+
+
+# --- what is told beside it ---
+
+
+def test_lines_are_told_with_the_stretch_that_each_opens():
+    """From the save at 30 to the end: eight lines, the last of which opens nothing."""
+    told = tell_lines(log_of({"a": PLAIN}), ONE, 0)
+    assert told["event"].tolist() == STORY[1:-1]
+    assert told["minutes"].tolist() == [5, 10, 3, 28, 20, 30] == pytest.approx(told["gpu_hours"].tolist())
+    assert told["category"].tolist() == [*list(CATEGORIES)[1:6], "productive"]
+    assert [rule[0] for rule in told["rule"]] == list("234443")
+
+
+def test_lines_of_another_job_are_not_told():
+    both = {"a": PLAIN, "b": PLAIN}
+    assert len(tell_lines(log_of(both), story(both), 1)) == len(tell_lines(log_of({"a": PLAIN}), ONE, 0))
+
+
+def test_every_category_has_its_rule():
+    assert tuple(RULES) == CATEGORIES
+
+
+def test_a_story_is_the_log_that_its_minutes_add_up_to():
+    minutes = np.diff([0, 30, 35, 45, 48, 76, 96, 126, 126])
+    log = log_of_stories({"a": pd.DataFrame({"event": STORY, "minutes": minutes})}, nodes=6, gpus_per_node=10)
+    same = ["job", "start", "end", "category", "interruption", "gpu_hours"]
+    pd.testing.assert_frame_equal(spans(log)[same], ONE[same])
+
+
+def test_stories_keep_their_order_and_a_line_goes_between_two():
+    plain = pd.DataFrame({"event": ["start", "interrupt", "end"], "minutes": [10.0, 5.0, 0.0]})
+    more = plain.copy()
+    more.loc[1.5] = ["detected", 7.25]
+    log = log_of_stories({"z": plain, "a": more}, nodes=1, gpus_per_node=1)
+    assert log["job"].cat.categories.tolist() == ["z", "a"]
+    assert log["event"].tolist() == ["start", "interrupt", "end", "start", "interrupt", "detected", "end"]
+    assert (log["time"].astype("int64") // 60_000_000).tolist() == [0, 10, 15, 0, 10, 15, 22]

@@ -3,16 +3,28 @@
 Like a film strip of an accident: what came before, the moment itself, and each scene until traffic flows again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
+from goodput.attribution import US_PER_HOUR
 from goodput.drawing import DARK, INK, SOFT, as_words, charged_to, draw_boxes, new_axes, titled
+from goodput.events import JOB_EVENTS, make_log
 
 MINUTE = pd.Timedelta(minutes=1)
+# Which rule of the accounting (data/README.md) gives a stretch its category.
+RULES = {
+    "productive": "3, 5: computed, and no later fault lost it",
+    "checkpoint": "2: training stands still to save",
+    "lost_work": "3: computed since the newest save, then a fault",
+    "detection": "4: interrupt to detected",
+    "waiting": "4: detected to nodes_ready",
+    "restart": "4: nodes_ready to running",
+    "unattributed": "8: the log leaves a hole",
+}
 
 
 def draw_minutes(
@@ -75,6 +87,44 @@ def _write_inside(ax: Axes, shown: pd.DataFrame) -> None:
     for row, left, width, name in shown[["row", "left", "width", "category"]].itertuples(index=False):
         colour = "white" if name in DARK else INK
         ax.text(left + width / 2, row, f"{width:.0f}", ha="center", va="center", fontsize=9.5, color=colour)
+
+
+def tell_lines(log: pd.DataFrame, spans: pd.DataFrame, interruption: int, after: int = 3) -> pd.DataFrame:
+    """Return the lines of a log around one interruption, each with the stretch that it opens and the rule behind it.
+
+    Columns: `event`, `minutes`, `gpu_hours`, `category`, `rule`; the index is the time. From the stretch before the
+    first that is charged to it, to `after` stretches behind the last.
+    """
+    mine = spans.index[spans["interruption"] == interruption]
+    near = spans.loc[mine[0] - 1 : mine[-1] + after]
+    its_job = (log["job"] == near["job"].iloc[1]) & log["event"].isin(JOB_EVENTS)
+    lines = log.loc[its_job, ["time", "event"]].merge(near, left_on="time", right_on="start").set_index("time")
+    lines["minutes"] = (lines["end"] - lines["start"]) / MINUTE
+    lines["rule"] = lines["category"].astype(str).map(RULES)
+    return lines[["event", "minutes", "gpu_hours", "category", "rule"]]
+
+
+def log_of_stories(stories: Mapping[str, pd.DataFrame], nodes: int, gpus_per_node: int) -> pd.DataFrame:
+    """Return stories as a log, a job each: rows of `event` and of the `minutes` until the next one, by their index.
+
+    A fault's cause is `told`. Rows are taken in the order of the index, so that 2.5 goes between 2 and 3.
+
+    >>> story = pd.DataFrame({"event": ["start", "end", "interrupt"], "minutes": [50, 0, 10]}, index=[0, 1, 0.5])
+    >>> log_of_stories({"mine": story}, nodes=2, gpus_per_node=8)["event"].tolist()
+    ['start', 'interrupt', 'end']
+    """
+    told = pd.concat({job: story.sort_index() for job, story in stories.items()}, names=["job"]).reset_index("job")
+    begins = told.groupby("job", sort=False)["minutes"].cumsum() - told["minutes"]
+    return make_log(
+        {
+            "time": (begins * (US_PER_HOUR / 60)).round().astype("int64"),
+            "job": pd.Categorical(told["job"], list(stories)),
+            "event": told["event"],
+            "cause": told["event"].map({"interrupt": "told"}),
+            "nodes": [nodes] * len(told),
+            "gpus_per_node": [gpus_per_node] * len(told),
+        }
+    )
 
 
 def fault_time(mine: pd.DataFrame) -> pd.Timestamp:
