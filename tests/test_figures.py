@@ -13,7 +13,7 @@ from goodput import drawing, figures
 from goodput.attribution import CATEGORIES, interruptions, ledger, spans
 from goodput.checkpoint import daly_interval, expected_goodput, first_order_goodput, optimal_interval, young_interval
 from goodput.experiment import cause_means, compare, experiment, sweep
-from goodput.figures.saves import expected_costs
+from goodput.figures.saves import expected_costs, valley_of
 from goodput.metrics import by_cause
 from goodput.scenario import load_scenario
 from goodput.simulate import simulate
@@ -26,6 +26,11 @@ CAUSES = by_cause(STRETCHES, interruptions(LOG))
 RUNS = experiment([load_scenario(name) for name in ("baseline", "daly-interval", "no-spares")], seeds=3)
 TABLE = compare(RUNS)
 SWEEP = sweep(BASE, "checkpoint.interval_minutes", [20, 60, 180], seeds=3)
+MINUTES = np.geomspace(5, 300, 400)
+VALLEYS = pd.DataFrame(
+    {f"{save:g} min": expected_goodput(MINUTES, BASE.nominal_mtbi_hours * 60, save, 34.3) for save in (5, 0.5)},
+    index=MINUTES,
+)
 DEAREST = int(ledger(STRETCHES, "interruption").drop(-1).idxmax())
 
 FIGURES = {
@@ -40,6 +45,7 @@ FIGURES = {
     "pairs": (lambda ax: figures.draw_pairs(RUNS, "daly-interval", ax), "%", "%"),
     "intervals": (lambda ax: figures.draw_intervals(SWEEP, BASE, ax), "minutes", "% of GPU-hours"),
     "build_up": (lambda ax: figures.draw_build_up(SWEEP, BASE, ax=ax), "minutes", "% of GPU-hours"),
+    "valleys": (lambda ax: figures.draw_valleys(VALLEYS, ax), "minutes", "% of GPU-hours"),
     "two_sides": (lambda ax: figures.draw_two_sides(SWEEP, ax), "minutes", "% of GPU-hours"),
 }
 
@@ -336,3 +342,20 @@ def test_the_points_of_the_last_step_are_what_the_sweep_wasted(ax):
     assert np.sort(ends, axis=1) == pytest.approx(np.sort(waste, axis=1))
     assert ends.max() < ax.get_ylim()[1]
     assert "60 minutes cost least" in ax.get_title(loc="left")
+
+
+def test_a_cheaper_save_moves_the_valley_to_the_left_and_widens_it():
+    dear, cheap = (valley_of(VALLEYS[name]) for name in VALLEYS)
+    assert cheap.high < dear.high and cheap.low < dear.low and cheap.width > 1.5 * dear.width
+    for save, found in ((5, dear), (0.5, cheap)):
+        assert found.best == pytest.approx(optimal_interval(BASE.nominal_mtbi_hours * 60, save), rel=0.02)
+
+
+def test_valleys_are_thick_where_they_are_within_a_point_of_their_best(ax):
+    figures.draw_valleys(VALLEYS, ax)
+    thick = [line for line in ax.lines if line.get_linewidth() == 5]
+    for line, name in zip(thick, VALLEYS, strict=True):
+        near = VALLEYS.index[VALLEYS[name] > VALLEYS[name].max() - 0.01]
+        assert line.get_xdata().tolist() == near.tolist()
+    assert ax.get_title(loc="left").startswith("The valley moves from 91 to 30 minutes and widens")
+    assert {"5", "90", "300"} <= {tick.get_text() for tick in ax.get_xticklabels()}

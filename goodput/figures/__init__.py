@@ -6,7 +6,7 @@ true when a parameter changes; `title=` replaces it. Nothing here changes matplo
 
 from goodput.figures.closeup import draw_minutes, draw_same_fault
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
-from goodput.figures.saves import draw_build_up, draw_intervals, draw_two_sides
+from goodput.figures.saves import draw_build_up, draw_intervals, draw_two_sides, draw_valleys
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "draw_same_fault",
     "draw_timeline",
     "draw_two_sides",
+    "draw_valleys",
     "draw_waste",
 ]

@@ -1,5 +1,8 @@
 """How often to save? A sweep of the interval beside its models, the two sides of its cost, and both in steps."""
 
+from itertools import cycle
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,6 +19,8 @@ from goodput.drawing import (
     write_at_end,
 )
 from goodput.scenario import Scenario
+
+_ROUND = np.array([1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 300, 600, 1200])  # ticks of an axis of minutes
 
 
 def draw_intervals(table: pd.DataFrame, scenario: Scenario, ax: Axes | None = None, *, title=None):
@@ -76,6 +81,49 @@ def draw_build_up(table: pd.DataFrame, scenario: Scenario, steps: int = 4, ax: A
     log_minutes(ax, table["value"])
     ax.set_xlim(0.92 * minutes[0], 1.8 * minutes[-1])
     return titled(ax, title or _finding(costs, table, steps))
+
+
+def draw_valleys(curves: pd.DataFrame, ax: Axes | None = None, *, title=None):
+    """Draw goodput (0 to 1) over the interval, a column a curve: thick within one point of its best, a dot at the best.
+
+    The index is the interval in minutes. The title compares the first curve with the last.
+    """
+    ax = new_axes(ax, height=3.6)
+    minutes, colours = curves.index.to_series(), (INK, COLOURS["checkpoint"], COLOURS["restart"], COLOURS["waiting"])
+    for (name, curve), colour in zip(curves.items(), cycle(colours)):
+        found = valley_of(curve)
+        ax.plot(minutes, 100 * curve, color=colour, lw=1.3, label=f"_{name}")
+        near = minutes.between(found.low, found.high)
+        said = f"{name}: best at {found.best:.0f} min, within a point from {found.low:.0f} to {found.high:.0f}"
+        ax.plot(minutes[near], 100 * curve[near], color=colour, lw=5, solid_capstyle="butt", label=said)
+        ax.plot(found.best, 100 * curve.max(), "o", color=colour, mec="white", ms=9)
+    ax.set(ylabel="Goodput, % of GPU-hours held")
+    log_minutes(ax, _ROUND[np.searchsorted(_ROUND, minutes.min()) : np.searchsorted(_ROUND, minutes.max(), "right")])
+    ax.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1, 0.02))
+    first, last = (valley_of(curves[name]) for name in curves.columns[[0, -1]])
+    change = "widens" if last.width > first.width else "narrows"
+    finding = f"The valley moves from {first.best:.0f} to {last.best:.0f} minutes and {change}"
+    return titled(ax, title or f"{finding} from a factor of {first.width:.1f} to {last.width:.1f}")
+
+
+class Valley(NamedTuple):
+    """Where a curve of goodput is best, where it is within one point of that, and how wide: `high` over `low`."""
+
+    best: float
+    low: float
+    high: float
+    width: float
+
+
+def valley_of(curve: pd.Series) -> Valley:
+    """Return the valley of a curve of goodput over the interval, in the unit of its index.
+
+    >>> valley_of(pd.Series([0.80, 0.895, 0.90, 0.891, 0.7], index=[10, 20, 40, 80, 160]))
+    Valley(best=40.0, low=20.0, high=80.0, width=4.0)
+    """
+    near = curve.index[curve > curve.max() - 0.01]
+    low, high = float(near.min()), float(near.max())
+    return Valley(float(curve.idxmax()), low, high, high / low)
 
 
 def expected_costs(minutes: np.ndarray, scenario: Scenario) -> pd.DataFrame:
