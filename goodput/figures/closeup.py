@@ -97,7 +97,7 @@ def tell_lines(log: pd.DataFrame, spans: pd.DataFrame, interruption: int, after:
     """
     mine = spans.index[spans["interruption"] == interruption]
     near = spans.loc[mine[0] - 1 : mine[-1] + after]
-    its_job = (log["job"] == near["job"].iloc[1]) & log["event"].isin(JOB_EVENTS)
+    its_job = (log["job"] == spans.loc[mine[0], "job"]) & log["event"].isin(JOB_EVENTS)
     lines = log.loc[its_job, ["time", "event"]].merge(near, left_on="time", right_on="start").set_index("time")
     lines["minutes"] = (lines["end"] - lines["start"]) / MINUTE
     lines["rule"] = lines["category"].astype(str).map(RULES)
