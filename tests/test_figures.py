@@ -13,6 +13,7 @@ from goodput import drawing, figures
 from goodput.attribution import CATEGORIES, interruptions, ledger, spans
 from goodput.checkpoint import daly_interval, expected_goodput, first_order_goodput, optimal_interval, young_interval
 from goodput.experiment import cause_means, compare, experiment, sweep
+from goodput.figures.saves import expected_costs, valley_of
 from goodput.metrics import by_cause
 from goodput.scenario import load_scenario
 from goodput.simulate import simulate
@@ -25,6 +26,11 @@ CAUSES = by_cause(STRETCHES, interruptions(LOG))
 RUNS = experiment([load_scenario(name) for name in ("baseline", "daly-interval", "no-spares")], seeds=3)
 TABLE = compare(RUNS)
 SWEEP = sweep(BASE, "checkpoint.interval_minutes", [20, 60, 180], seeds=3)
+MINUTES = np.geomspace(5, 300, 400)
+VALLEYS = pd.DataFrame(
+    {f"{save:g} min": expected_goodput(MINUTES, BASE.nominal_mtbi_hours * 60, save, 34.3) for save in (5, 0.5)},
+    index=MINUTES,
+)
 DEAREST = int(ledger(STRETCHES, "interruption").drop(-1).idxmax())
 
 FIGURES = {
@@ -38,6 +44,8 @@ FIGURES = {
     "differences": (lambda ax: figures.draw_differences(TABLE, ax), "percentage points", None),
     "pairs": (lambda ax: figures.draw_pairs(RUNS, "daly-interval", ax), "%", "%"),
     "intervals": (lambda ax: figures.draw_intervals(SWEEP, BASE, ax), "minutes", "% of GPU-hours"),
+    "build_up": (lambda ax: figures.draw_build_up(SWEEP, BASE, ax=ax), "minutes", "% of GPU-hours"),
+    "valleys": (lambda ax: figures.draw_valleys(VALLEYS, ax), "minutes", "% of GPU-hours"),
     "two_sides": (lambda ax: figures.draw_two_sides(SWEEP, ax), "minutes", "% of GPU-hours"),
 }
 
@@ -290,3 +298,64 @@ def test_both_sides_add_up(ax):
     y = {line.get_label(): line.get_ydata() for line in ax.lines}
     assert y["both"] == pytest.approx(y["saves"] + y["lost work"])
     assert y["saves"] == pytest.approx(100 * SWEEP["share_checkpoint"])
+
+
+def test_what_an_interval_costs_is_all_that_the_exact_model_does_not_keep():
+    minutes, job = np.array([0.01, 1, 30, 900, 9000]), (BASE.nominal_mtbi_hours * 60, 5, BASE.overhead_minutes)
+    costs = expected_costs(minutes, BASE)
+    assert costs["all"].to_numpy() == pytest.approx(1 - expected_goodput(minutes, *job))
+    assert costs["all"].to_numpy() == pytest.approx(costs[["saves", "lost work", "overhead"]].sum(axis=1).to_numpy())
+
+
+def test_the_exact_costs_are_those_of_a_million_faults_drawn():
+    """The slow twin: a million times to a fault are drawn, and the saves and the kept compute of each are counted."""
+    mtbi, save, overhead, tau = BASE.nominal_mtbi_hours * 60, 5, BASE.overhead_minutes, 200
+    ran = np.random.default_rng(1).exponential(mtbi, 1_000_000)
+    whole, rest = np.divmod(ran, tau + save)
+    saves = (whole * save + np.maximum(rest - tau, 0)).mean()
+    costs = expected_costs([tau], BASE).iloc[0] * (mtbi + overhead)
+    assert costs["saves"] == pytest.approx(saves, rel=0.01)
+    assert costs["lost work"] == pytest.approx(ran.mean() - saves - tau * whole.mean(), rel=0.01)
+
+
+def test_rarer_saves_cost_less_and_lose_more_and_leave_the_overhead_alone():
+    costs = expected_costs([10, 100, 1000], BASE)
+    assert costs["saves"].is_monotonic_decreasing and costs["lost work"].is_monotonic_increasing
+    assert costs["overhead"].nunique() == 1
+
+
+def test_each_step_adds_to_the_one_before_on_the_same_axes():
+    drawn = [figures.draw_build_up(SWEEP, BASE, steps=steps) for steps in (1, 2, 3, 4)]
+    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in drawn}) == 1
+    lines = [{line.get_label(): list(line.get_ydata()) for line in axes.lines} for axes in drawn]
+    for before, after in itertools.pairwise(lines):
+        assert before.items() < after.items()
+    assert set(lines[2]) - set(lines[1]) == {"overhead", "all"}
+    assert {"_Young", "_Daly", "_optimum"} < set(lines[3])
+    assert len({axes.get_title(loc="left") for axes in drawn}) == 4
+
+
+def test_the_points_of_the_last_step_are_what_the_sweep_wasted(ax):
+    figures.draw_build_up(SWEEP, BASE, ax=ax)
+    ends = np.array([segment[:, 1] for segment in ax.collections[0].get_segments()])
+    waste = 100 - 100 * SWEEP[["goodput_low", "goodput_high"]].to_numpy()
+    assert np.sort(ends, axis=1) == pytest.approx(np.sort(waste, axis=1))
+    assert ends.max() < ax.get_ylim()[1]
+    assert "60 minutes cost least" in ax.get_title(loc="left")
+
+
+def test_a_cheaper_save_moves_the_valley_to_the_left_and_widens_it():
+    dear, cheap = (valley_of(VALLEYS[name]) for name in VALLEYS)
+    assert cheap.high < dear.high and cheap.low < dear.low and cheap.width > 1.5 * dear.width
+    for save, found in ((5, dear), (0.5, cheap)):
+        assert found.best == pytest.approx(optimal_interval(BASE.nominal_mtbi_hours * 60, save), rel=0.02)
+
+
+def test_valleys_are_thick_where_they_are_within_a_point_of_their_best(ax):
+    figures.draw_valleys(VALLEYS, ax)
+    thick = [line for line in ax.lines if line.get_linewidth() == 5]
+    for line, name in zip(thick, VALLEYS, strict=True):
+        near = VALLEYS.index[VALLEYS[name] > VALLEYS[name].max() - 0.01]
+        assert line.get_xdata().tolist() == near.tolist()
+    assert ax.get_title(loc="left").startswith("The valley moves from 91 to 30 minutes and widens")
+    assert {"5", "90", "300"} <= {tick.get_text() for tick in ax.get_xticklabels()}

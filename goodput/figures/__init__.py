@@ -21,8 +21,9 @@ from goodput.figures.nodes import (
     draw_spares,
     draw_waiting,
 )
+from goodput.figures.closeup import draw_minutes, draw_same_fault
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
-from goodput.figures.saves import draw_intervals, draw_two_sides
+from goodput.figures.saves import draw_build_up, draw_intervals, draw_two_sides, draw_valleys
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
 from goodput.figures.what_if import draw_answer, draw_valley
 
@@ -30,6 +31,7 @@ __all__ = [
     "draw_alerts",
     "draw_answer",
     "draw_budget",
+    "draw_build_up",
     "draw_burn",
     "draw_burns",
     "draw_causes",
@@ -43,8 +45,10 @@ __all__ = [
     "draw_intervals",
     "draw_known",
     "draw_ledger",
+    "draw_minutes",
     "draw_monthly_means",
     "draw_pairs",
+    "draw_same_fault",
     "draw_sizes",
     "draw_spare_gains",
     "draw_spares",
@@ -52,6 +56,7 @@ __all__ = [
     "draw_timeline",
     "draw_two_sides",
     "draw_valley",
+    "draw_valleys",
     "draw_waiting",
     "draw_waste",
     "draw_x",

@@ -1,4 +1,7 @@
-"""How often to save? A sweep of the interval beside its models, and the two sides of its cost."""
+"""How often to save? A sweep of the interval beside its models, the two sides of its cost, and both in steps."""
+
+from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,6 +19,8 @@ from goodput.drawing import (
     write_at_end,
 )
 from goodput.scenario import Scenario
+
+_ROUND = np.array([1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 300, 600, 1200])  # ticks of an axis of minutes
 
 
 def draw_intervals(table: pd.DataFrame, scenario: Scenario, ax: Axes | None = None, *, title=None):
@@ -58,8 +63,138 @@ def draw_two_sides(table: pd.DataFrame, ax: Axes | None = None, *, title=None):
     return titled(ax, title or finding)
 
 
-def _mark_formulas(ax: Axes, mtbi: float, save: float) -> None:
-    """Mark the three intervals by lines; each line carries its formula's name as its label."""
+def draw_build_up(table: pd.DataFrame, scenario: Scenario, steps: int = 4, ax: Axes | None = None, *, title=None):
+    """Draw what an interval costs, in `steps`: 1 saves, 2 lost work too, 3 the sum with the overhead, 4 the answers.
+
+    The curves are the exact model's, as `expected_costs` has them; the fourth step adds the three formulas and the
+    points of a sweep. The axes keep their limits from step to step, so that slides can be laid over each other.
+    """
+    minutes = np.geomspace(table["value"].min(), table["value"].max(), 500)
+    costs = 100 * expected_costs(minutes, scenario)
+    most = max(costs["all"].max(), 100 - 100 * table["goodput_low"].min())
+    ax = new_axes(ax, height=4)
+    _draw_costs(ax, costs, steps)
+    if steps >= 4:
+        _draw_played(ax, table)
+        _mark_formulas(ax, *_job(scenario), top=True)
+    ax.set(ylabel="Cost, % of GPU-hours held", ylim=(0, 1.06 * most))
+    log_minutes(ax, table["value"])
+    ax.set_xlim(0.92 * minutes[0], 1.8 * minutes[-1])
+    return titled(ax, title or _finding(costs, table, steps))
+
+
+def draw_valleys(curves: pd.DataFrame, ax: Axes | None = None, *, title=None):
+    """Draw goodput (0 to 1) over the interval, a column a curve: thick within one point of its best, a dot at the best.
+
+    The index is the interval in minutes. The title compares the first curve with the last.
+    """
+    ax = new_axes(ax, height=3.6)
+    minutes, colours = curves.index.to_series(), (INK, COLOURS["checkpoint"], COLOURS["restart"], COLOURS["waiting"])
+    for (name, curve), colour in zip(curves.items(), cycle(colours)):
+        found = valley_of(curve)
+        ax.plot(minutes, 100 * curve, color=colour, lw=1.3, label=f"_{name}")
+        near = minutes.between(found.low, found.high)
+        said = f"{name}: best at {found.best:.0f} min, within a point from {found.low:.0f} to {found.high:.0f}"
+        ax.plot(minutes[near], 100 * curve[near], color=colour, lw=5, solid_capstyle="butt", label=said)
+        ax.plot(found.best, 100 * curve.max(), "o", color=colour, mec="white", ms=9)
+    ax.set(ylabel="Goodput, % of GPU-hours held")
+    log_minutes(ax, _ROUND[np.searchsorted(_ROUND, minutes.min()) : np.searchsorted(_ROUND, minutes.max(), "right")])
+    ax.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1, 0.02))
+    first, last = (valley_of(curves[name]) for name in curves.columns[[0, -1]])
+    change = "widens" if last.width > first.width else "narrows"
+    finding = f"The valley moves from {first.best:.0f} to {last.best:.0f} minutes and {change}"
+    return titled(ax, title or f"{finding} from a factor of {first.width:.1f} to {last.width:.1f}")
+
+
+class Valley(NamedTuple):
+    """Where a curve of goodput is best, where it is within one point of that, and how wide: `high` over `low`."""
+
+    best: float
+    low: float
+    high: float
+    width: float
+
+
+def valley_of(curve: pd.Series) -> Valley:
+    """Return the valley of a curve of goodput over the interval, in the unit of its index.
+
+    >>> valley_of(pd.Series([0.80, 0.895, 0.90, 0.891, 0.7], index=[10, 20, 40, 80, 160]))
+    Valley(best=40.0, low=20.0, high=80.0, width=4.0)
+    """
+    near = curve.index[curve > curve.max() - 0.01]
+    low, high = float(near.min()), float(near.max())
+    return Valley(float(curve.idxmax()), low, high, high / low)
+
+
+def expected_costs(minutes: np.ndarray, scenario: Scenario) -> pd.DataFrame:
+    """Return what each interval costs by the exact model, as shares: `saves`, `lost work`, `overhead`, and `all`.
+
+    With M the mtbi, C the save, O the overhead and x = (tau + C) / M, a cycle of M + O holds M exp(-tau / M)
+    (1 - exp(-C / M)) / (1 - exp(-x)) of saves, also those cut short, and tau / (exp(x) - 1) of compute that is kept;
+    the rest of M is lost. `all` is 1 less `expected_goodput`, with the same assumptions.
+
+    >>> from goodput.scenario import load_scenario
+    >>> (100 * expected_costs([30, 90], load_scenario("baseline"))).round(2)
+          saves  lost work  overhead    all
+    30.0  13.52       1.85      3.73  19.10
+    90.0   4.81       5.05      3.73  13.59
+    """
+    mtbi, save = _job(scenario)
+    overhead = scenario.overhead_minutes
+    minutes = np.asarray(minutes, float)
+    both = (minutes + save) / mtbi
+    saves = mtbi * np.exp(-minutes / mtbi) * np.expm1(-save / mtbi) / np.expm1(-both)
+    lost = mtbi - saves - minutes / np.expm1(both)
+    costs = pd.DataFrame({"saves": saves, "lost work": lost, "overhead": overhead}, index=minutes) / (mtbi + overhead)
+    return costs.assign(all=costs.sum(axis=1))
+
+
+def _job(scenario: Scenario) -> tuple[float, float]:
+    """Return the nominal MTBI and the time of a save, in minutes."""
+    return scenario.nominal_mtbi_hours * 60, scenario.checkpoint.blocking_minutes
+
+
+def _draw_played(ax: Axes, table: pd.DataFrame) -> None:
+    """Draw what a sweep cost as points, and say beside one of them what they are."""
+    waste = 1 - table[["goodput", "goodput_low", "goodput_high"]]
+    draw_dots(ax, waste.assign(value=table["value"]), "simulated")
+    beside = table["value"].iloc[len(table) // 4], 100 * waste["goodput"].iloc[len(table) // 4]
+    said = f"simulated, {table['seeds'].iloc[0]} seeds,\nwith 95 % interval"
+    ax.annotate(said, beside, (10, 4), textcoords="offset points", fontsize=9, color=INK)
+
+
+def _draw_costs(ax: Axes, costs: pd.DataFrame, steps: int) -> None:
+    """Draw the curves of the first steps, each with its name at its right end."""
+    drawn = [("saves", COLOURS["checkpoint"], 1), ("lost work", COLOURS["lost_work"], 2)]
+    drawn += [("overhead", COLOURS["restart"], 3), ("all", INK, 3)]
+    minutes = costs.index.to_series()
+    for name, colour, step in drawn:
+        if step <= steps:
+            ax.plot(minutes, costs[name], color=colour, lw=2.4 if name == "all" else 1.8, label=name)
+            write_at_end(ax, minutes, costs[name], name, colour, up=4 if name == "overhead" else 0)
+
+
+def _finding(costs: pd.DataFrame, table: pd.DataFrame, steps: int) -> str:
+    """Return the title of one step: what it adds."""
+    minutes, best = costs.index, costs["all"].idxmin()
+    if steps == 1:
+        ends = costs["saves"].iloc[[0, -1]]
+        says = (
+            f"{minutes[0]:g} minutes they cost {ends.iloc[0]:.0f} %, every {minutes[-1]:g} minutes {ends.iloc[1]:.1f} %"
+        )
+        return f"Saves alone: every {says}"
+    if steps == 2:
+        even = (costs["saves"] - costs["lost work"]).abs().idxmin()
+        return f"Lost work grows as saves shrink: from {even:.0f} minutes on it costs more than they do"
+    if steps == 3:
+        least = f"{costs['all'].min():.1f} %, at {best:.0f} minutes"
+        return f"The sum is least, {least}; the overhead moves it up, not sideways"
+    played = table["value"][table["goodput"].idxmax()]
+    return f"The formulas say {best:.0f} minutes; of the intervals played, {played:g} minutes cost least"
+
+
+def _mark_formulas(ax: Axes, mtbi: float, save: float, top: bool = False) -> None:
+    """Mark the three intervals by lines, named below or at the top; a line carries its formula's name as its label."""
     found = {
         "Young": young_interval(mtbi, save),
         "Daly": daly_interval(mtbi, save),
@@ -69,5 +204,6 @@ def _mark_formulas(ax: Axes, mtbi: float, save: float) -> None:
         ax.axvline(minutes, color=SOFT, lw=1, ls=":" if name == "Young" else "-", zorder=0).set_label(f"_{name}")
     where = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "fontsize": 9, "color": SOFT}
     left = f"Daly {found['Daly']:.1f} min\nexact optimum {found['optimum']:.1f} min"
-    ax.annotate(left, (found["Daly"], 0), (-5, 5), ha="right", **where)
-    ax.annotate(f"Young {found['Young']:.1f} min", (found["Young"], 0), (5, 5), **where)
+    at, up, where["va"] = (1, -5, "top") if top else (0, 5, "bottom")
+    ax.annotate(left, (found["Daly"], at), (-5, up), ha="right", **where)
+    ax.annotate(f"Young {found['Young']:.1f} min", (found["Young"], at), (5, up), **where)
