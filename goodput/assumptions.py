@@ -78,7 +78,9 @@ def changes(name: str, base: str = "baseline") -> list[Change]:
     >>> changes("no-spares")
     [Change(path='pool.spares', was=4, now=0, reason='')]
     """
-    before, after = (_flat(load_scenario(each).model_dump(exclude={"name"}, exclude_none=True)) for each in (base, name))
+    before, after = (
+        _flat(load_scenario(each).model_dump(exclude={"name"}, exclude_none=True)) for each in (base, name)
+    )
     reasons = _reasons(name)
     paths = [path for path in after | before if before.get(path) != after.get(path)]
     return [Change(path, before.get(path), after.get(path), reasons.get(path, "")) for path in paths]

@@ -134,8 +134,8 @@ def report(
     try:
         from goodput.logpage import write_page
     except ImportError as error:
-        raise BadInput(f"report: package {error.name} must be installed: pip install 'goodput-workbench[notebooks]'")
-
+        how = "pip install 'goodput-workbench[notebooks]'"
+        raise BadInput(f"report: package {error.name} must be installed: {how}") from None
     log, findings = read_logs(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
     found, data = take_apart(log, findings, since, until, timezone, slo, window_hours, exclude)
     with catch_warnings(action="ignore"):  # of a name in letters that matplotlib's own font lacks

@@ -3,7 +3,6 @@
 A log may hold a thousand jobs and a million events: what could not be read on a page is counted there, not drawn.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ import pandas as pd
 
 import goodput
 from goodput.analysis import Analysis
-from goodput.attribution import CATEGORIES, US_PER_HOUR
 from goodput.drawing import HOUR, as_words
 from goodput.errors import BadInput
-from goodput.events import micros
 from goodput.figures import draw_burn, draw_causes, draw_ledger, draw_timeline
 from goodput.metrics import by_node, mean_time
 from goodput.sheet import Figures, Part, Table, Tile, paragraph, short_names, write_sheet
@@ -142,17 +139,20 @@ def _causes(found: Analysis, data: dict[str, Any], figures: Figures) -> list[Any
     # a title made from the first few would give shares of them alone
     title = f"{drawn['cause'].iloc[0]} cost most: {percent(causes['gpu_hours'].iloc[0] / causes['gpu_hours'].sum(), 0)}"
     title += f" of the {causes['gpu_hours'].sum():,.0f} GPU-hours charged to a cause"
-    return [figures.draw(draw_causes, drawn, spans, title=title), paragraph(_by_count(causes)), _cause_table(found, data)]
+    return [
+        figures.draw(draw_causes, drawn, spans, title=title),
+        paragraph(_by_count(causes)),
+        _cause_table(found, data),
+    ]
 
 
 def _by_count(causes: pd.DataFrame) -> str:
     often, dear = causes.loc[causes["count"].idxmax()], causes.iloc[0]
     if often["cause"] == dear["cause"]:
-        return f"{dear['cause']} leads by cost and by count: {often['count']:,} of {causes['count'].sum():,} interruptions."
-    return (
-        f"By cost {dear['cause']} leads; by count {often['cause']}:"
-        f" {often['count']:,} of {causes['count'].sum():,} interruptions."
-    )
+        said = f"{dear['cause']} leads by cost and by count"
+    else:
+        said = f"By cost {dear['cause']} leads, by count {often['cause']}"
+    return f"{said}: {often['count']:,} of {causes['count'].sum():,} interruptions."
 
 
 def _cause_table(found: Analysis, data: dict[str, Any]) -> Table:
@@ -163,7 +163,9 @@ def _cause_table(found: Analysis, data: dict[str, Any]) -> Table:
         rate = mean_time(running, count)
         apart = f"{number(rate.hours)} ({between(rate.low, rate.high)})" if count else "-"
         each = number(cost / count) if count else "-"
-        rows.append((printable(cause), f"{count:,}", apart, number(cost), percent(cost / waste, 1) if waste else "-", each))
+        rows.append(
+            (printable(cause), f"{count:,}", apart, number(cost), percent(cost / waste, 1) if waste else "-", each)
+        )
     header = ("cause", "interruptions", "running hours for one (95 % interval)", found.unit, "of the waste", "each")
     return Table(header, rows, _more(len(causes), CAUSES, "causes", "cost"))
 
@@ -220,14 +222,24 @@ def _window_row(window: dict[str, Any]) -> tuple:
     met = {True: "met", False: "missed", None: "no data"}[window["met"]]
     worst = as_words(window["worst"]) if window["worst"] else "-"
     budget, used = number(window["budget_gpu_hours"]), number(window["used_gpu_hours"])
-    return f"{window['start']:%Y-%m-%d %H:%M}", met, worst, percent(window["goodput"]), budget, used, number(window["burn"], 2)
+    return (
+        f"{window['start']:%Y-%m-%d %H:%M}",
+        met,
+        worst,
+        percent(window["goodput"]),
+        budget,
+        used,
+        number(window["burn"], 2),
+    )
 
 
 def _nodes(found: Analysis) -> Any:
     nodes = by_node(found.spans, found.interruptions)
     if nodes.empty:
         return paragraph("No failure in this log names a node.")
-    rows = [(printable(node), f"{count:,}", number(cost)) for node, count, cost in nodes.head(NODES).itertuples(index=False)]
+    rows = [
+        (printable(node), f"{count:,}", number(cost)) for node, count, cost in nodes.head(NODES).itertuples(index=False)
+    ]
     return Table(("node", "failures", f"{found.unit} charged to it"), rows, _more(len(nodes), NODES, "nodes", "cost"))
 
 

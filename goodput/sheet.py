@@ -44,7 +44,10 @@ class Tile(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of text; the first `texts` columns to the left, numbers to the right; `more` is said below."""
+    """Rows of text; the first `texts` columns to the left, numbers to the right; `more` is said below.
+
+    A row of one cell is a heading of those that follow.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]

@@ -1,4 +1,4 @@
-"""What do the seven scenarios say, on one page? Headline numbers, figures, tables, and every assumption with its reason.
+"""What do the seven scenarios say, on one page? Headlines, figures, tables, and every assumption with its reason.
 
 `python -m goodput.summary` writes it; the same seeds give the same bytes.
 """
@@ -13,7 +13,7 @@ import typer
 import goodput
 from goodput.assumptions import Assumption, assumptions, changes, described
 from goodput.attribution import CATEGORIES
-from goodput.drawing import as_words
+from goodput.drawing import as_words, signed_points
 from goodput.errors import BadInput
 from goodput.experiment import cause_means, compare, experiment, wide_runs
 from goodput.figures import draw_causes, draw_differences, draw_goodput, draw_waste
@@ -21,7 +21,7 @@ from goodput.metrics import Mean, mean_interval
 from goodput.results import DIGITS, ROOT, SEEDS
 from goodput.scenario import SEVEN, load_scenario
 from goodput.sheet import Figures, Part, Table, Tile, codes, paragraph, write_sheet
-from goodput.text import between, number, percent, points
+from goodput.text import between, number
 
 OUT = ROOT / "build" / "seven_scenarios.html"
 BASE, ALL = "baseline", "combined"
@@ -30,7 +30,8 @@ ARXIV = re.compile(r"\b\d{4}\.\d{5}\b")
 # What the scenario files name, in the order of this page: an arXiv number or a name, and the whole title.
 SOURCES = {
     "2407.21783": "Llama Team, AI @ Meta: The Llama 3 Herd of Models, 2024",
-    "2410.21680": "A. Kokolis and others: Revisiting Reliability in Large-Scale Machine Learning Research Clusters, 2024",
+    "2410.21680": "A. Kokolis and others: Revisiting Reliability in Large-Scale Machine Learning Research Clusters,"
+    " 2024",
     "Daly (2006)": "J. T. Daly: A higher order estimate of the optimum checkpoint interval for restart dumps,"
     " Future Generation Computer Systems 22(3), 2006",
 }
@@ -72,25 +73,39 @@ def tiles(table: pd.DataFrame, runs: pd.DataFrame) -> list[Tile]:
     held = wide_runs(runs).loc[BASE, "held_gpu_hours"].mean()
     mtbi = between(base["mtbi_hours_low"], base["mtbi_hours_high"])
     return [
-        Tile(f"Goodput, {BASE}", _hundredths(base["goodput"]), "%", f"95 % interval {_interval(base, 'goodput')} %"),
+        _level(BASE, base),
         _change("Best single change", best, rows.loc[best], held, "good"),
         _change("Three changes together", ALL, rows.loc[ALL], held, "good"),
+        _level(ALL, rows.loc[ALL]),
         _change("Worst", worst, rows.loc[worst], held, "bad"),
-        Tile(f"Goodput, {ALL}", _hundredths(rows.loc[ALL, "goodput"]), "%", f"95 % interval {_interval(rows.loc[ALL], 'goodput')} %"),
         Tile(f"Wasted, {BASE}", number((1 - base["goodput"]) * held, 0), "GPU-hours a run", _wasted(base, held), "bad"),
-        Tile(f"Interruptions, {BASE}", number(struck.mean), "a run", f"95 % interval {between(struck.low, struck.high)}"),
-        Tile(f"MTBI, {BASE}", number(base["mtbi_hours"]), "h", f"95 % interval {mtbi} h, pooled over {struck.count} runs"),
+        Tile(
+            f"Interruptions, {BASE}", number(struck.mean), "a run", f"95 % interval {between(struck.low, struck.high)}"
+        ),
+        Tile(
+            f"MTBI, {BASE}", number(base["mtbi_hours"]), "h", f"95 % interval {mtbi} h, pooled over {struck.count} runs"
+        ),
     ]
 
 
+def _level(name: str, row: pd.Series) -> Tile:
+    return Tile(f"Goodput, {name}", _hundredths(row["goodput"]), "%", f"95 % interval {_interval(row, 'goodput')} %")
+
+
 def _change(label: str, name: str, row: pd.Series, held: float, tone: str) -> Tile:
-    hours = f"{row['difference'] * held:+,.0f} GPU-hours a run"
-    ends = between(row["difference_low"], row["difference_high"], points)
-    return Tile(f"{label}: {name}", points(row["difference"]), "points", f"95 % interval {ends}, paired; {hours}", tone)
+    hours = f"{row['difference'] * held:+,.0f}".replace("-", "−") + " GPU-hours a run"
+    ends = between(row["difference_low"], row["difference_high"], signed_points)
+    return Tile(
+        f"{label}: {name}", signed_points(row["difference"]), "points", f"95 % interval {ends}, paired; {hours}", tone
+    )
 
 
 def _wasted(base: pd.Series, held: float) -> str:
-    return f"95 % interval {between((1 - base['goodput_high']) * held, (1 - base['goodput_low']) * held, lambda hours: number(hours, 0))}"
+    return f"95 % interval {between((1 - base['goodput_high']) * held, (1 - base['goodput_low']) * held, _whole)}"
+
+
+def _whole(hours: float) -> str:
+    return number(hours, 0)
 
 
 def _hundredths(share: float) -> str:
@@ -107,10 +122,12 @@ def _scenarios(table: pd.DataFrame, figures: Figures) -> list[Any]:
             row["scenario"],
             f"{_hundredths(row['goodput'])} ({_interval(row, 'goodput')})",
             _interval({"p_low": row["goodput_p10"], "p_high": row["goodput_p90"]}, "p"),
-            "-" if row["scenario"] == BASE else f"{points(row['difference'])} ({_interval(row, 'difference', points)})",
+            "-"
+            if row["scenario"] == BASE
+            else f"{signed_points(row['difference'])} ({_interval(row, 'difference', signed_points)})",
             number(row["interruptions_per_run"]),
             f"{number(row['mtbi_hours'])} ({_interval(row, 'mtbi_hours', number)})",
-            f"{number(row['node_mtbf_hours'], 0)} ({_interval(row, 'node_mtbf_hours', lambda hours: number(hours, 0))})",
+            f"{_whole(row['node_mtbf_hours'])} ({_interval(row, 'node_mtbf_hours', _whole)})",
         )
         for row in table.to_dict("records")
     ]
@@ -133,7 +150,8 @@ def _waste(table: pd.DataFrame, runs: pd.DataFrame, figures: Figures) -> list[An
     shares = wide[list(CATEGORIES)].div(wide["held_gpu_hours"], axis=0)
     shown = [name for name in CATEGORIES if shares[name].sum() > 0]
     rows = [
-        (name, *[_plus_minus(mean_interval(shares.loc[name, category]), 100, 2) for category in shown]) for name in SEVEN
+        (name, *[_plus_minus(mean_interval(shares.loc[name, category]), 100, 2) for category in shown])
+        for name in SEVEN
     ]
     said = "Mean share of the GPU-hours held, in %, ± half of its 95 % interval."
     return [figures.draw(draw_waste, table), Table(("scenario", *map(as_words, shown)), rows, said)]
@@ -157,12 +175,22 @@ def _causes(causes: pd.DataFrame, runs: pd.DataFrame, figures: Figures) -> list[
 
 
 def _changes() -> Table:
-    rows = []
-    for name in SEVEN[1:]:
-        for at, change in enumerate(changes(name)):
-            why = change.reason or described(name)
-            rows.append((name if at == 0 else "", codes([change.path]), codes([_shown(change.was)]), codes([_shown(change.now)]), why))
+    rows = [row for name in SEVEN[1:] for row in _changes_of(name)]
     return Table(("scenario", "value", BASE, "here", "reason"), rows, texts=5)
+
+
+def _changes_of(name: str) -> list[tuple]:
+    found, about = changes(name), [described(name)]  # said once, where a value has no reason of its own
+    return [
+        (
+            "" if at else name,
+            codes([change.path]),
+            codes([_shown(change.was)]),
+            codes([_shown(change.now)]),
+            change.reason or (about.pop() if about else ""),
+        )
+        for at, change in enumerate(found)
+    ]
 
 
 def _shown(value: Any) -> str:
@@ -176,7 +204,7 @@ def _assumptions() -> Table:
     group = ""
     for each in assumptions(BASE):
         if each.group and each.group != group:
-            rows.append(("", "", each.group))
+            rows.append((each.group,))
         group = each.group
         rows.append((codes([each.path]), codes(_values(each)), each.reason))
     return Table(("value", "assumed", "reason"), rows, texts=3)
@@ -198,7 +226,7 @@ def sources() -> list[tuple[str, str]]:
     return [(title, f"https://arxiv.org/abs/{key}" if ARXIV.fullmatch(key) else "") for key, title in cited]
 
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
@@ -211,5 +239,14 @@ def _write(
     typer.echo(f"{done}  {done.stat().st_size / 1e6:.1f} MB")
 
 
+def main() -> None:
+    """Run the command line of this module; an error is one line and exit code 2."""
+    try:
+        app()
+    except BadInput as error:
+        typer.echo(f"error: {error}", err=True)
+        raise SystemExit(2) from None
+
+
 if __name__ == "__main__":
-    app()
+    main()
