@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,18 +117,24 @@ def _interval(row: Any, name: str, show=_hundredths) -> str:
     return between(row[f"{name}_low"], row[f"{name}_high"], show)
 
 
+def _with_interval(row: Any, name: str, show: Callable[[float], str]) -> str:
+    return f"{show(row[name])} ({_unbroken(_interval(row, name, show))})"
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def _scenarios(table: pd.DataFrame, figures: Figures) -> list[Any]:
     rows = [
         (
             row["scenario"],
-            f"{_hundredths(row['goodput'])} ({_interval(row, 'goodput')})",
-            _interval({"p_low": row["goodput_p10"], "p_high": row["goodput_p90"]}, "p"),
-            "-"
-            if row["scenario"] == BASE
-            else f"{signed_points(row['difference'])} ({_interval(row, 'difference', signed_points)})",
+            _with_interval(row, "goodput", _hundredths),
+            _unbroken(between(row["goodput_p10"], row["goodput_p90"], _hundredths)),
+            "-" if row["scenario"] == BASE else _with_interval(row, "difference", signed_points),
             number(row["interruptions_per_run"]),
-            f"{number(row['mtbi_hours'])} ({_interval(row, 'mtbi_hours', number)})",
-            f"{_whole(row['node_mtbf_hours'])} ({_interval(row, 'node_mtbf_hours', _whole)})",
+            _with_interval(row, "mtbi_hours", number),
+            _with_interval(row, "node_mtbf_hours", _whole),
         )
         for row in table.to_dict("records")
     ]
@@ -159,7 +166,7 @@ def _waste(table: pd.DataFrame, runs: pd.DataFrame, figures: Figures) -> list[An
 
 def _plus_minus(mean: Mean, times: float = 1, digits: int = 0) -> str:
     half = number(times * (mean.high - mean.mean), digits)
-    return f"{number(times * mean.mean, digits)} ± {half}"
+    return f"{number(times * mean.mean, digits)} ±\N{NO-BREAK SPACE}{half}"
 
 
 def _causes(causes: pd.DataFrame, runs: pd.DataFrame, figures: Figures) -> list[Any]:
@@ -175,22 +182,14 @@ def _causes(causes: pd.DataFrame, runs: pd.DataFrame, figures: Figures) -> list[
 
 
 def _changes() -> Table:
-    rows = [row for name in SEVEN[1:] for row in _changes_of(name)]
-    return Table(("scenario", "value", BASE, "here", "reason"), rows, texts=5)
-
-
-def _changes_of(name: str) -> list[tuple]:
-    found, about = changes(name), [described(name)]  # said once, where a value has no reason of its own
-    return [
-        (
-            "" if at else name,
-            codes([change.path]),
-            codes([_shown(change.was)]),
-            codes([_shown(change.now)]),
-            change.reason or (about.pop() if about else ""),
-        )
-        for at, change in enumerate(found)
-    ]
+    rows: list[tuple] = []
+    for name in SEVEN[1:]:
+        rows.append((f"{name}. {described(name)}",))
+        rows += [
+            (codes([each.path]), codes([_shown(each.was)]), codes([_shown(each.now)]), each.reason)
+            for each in changes(name)
+        ]
+    return Table(("value", BASE, "here", "reason"), rows, texts=4)
 
 
 def _shown(value: Any) -> str:
