@@ -15,7 +15,7 @@ from goodput.drawing import HOUR, as_words
 from goodput.errors import BadInput
 from goodput.figures import draw_burn, draw_causes, draw_ledger, draw_timeline
 from goodput.metrics import by_node, mean_time
-from goodput.sheet import Figures, Part, Table, Tile, paragraph, short_names, write_sheet
+from goodput.sheet import Figures, Part, Table, Tile, paragraph, short_names, unbroken, write_sheet
 from goodput.slo import slo_windows
 from goodput.text import between, number, percent, printable
 
@@ -78,7 +78,7 @@ def _tiles(found: Analysis, data: dict[str, Any], price: float | None) -> list[T
         Tile("Goodput", percent(data["goodput"]).removesuffix(" %"), "%", kept, "good"),
         Tile("Held", number(held, 0), unit, f"by {_counted(len(found.jobs), 'job')}"),
         Tile("Wasted", number(waste, 0), unit, f"{percent(waste / held)} of what was held", "bad"),
-        Tile("Interruptions", f"{data['interruptions']:,}", "stops", f"{data['failures']:,} of them failures"),
+        _interruptions(data),
         _mtbi(data),
     ]
     if len(found.causes):
@@ -86,8 +86,22 @@ def _tiles(found: Analysis, data: dict[str, Any], price: float | None) -> list[T
     if slo := data["slo"]:
         tiles.append(_promise(slo))
     if price is not None:
-        tiles.append(Tile("Cost of waste", number(waste * price, 0), "", f"at {price:g} a GPU-hour", "bad"))
+        tiles.append(
+            Tile(
+                "Cost of waste",
+                number(waste * price, 0),
+                f"at {price:g} a GPU-hour",
+                f"{number(waste, 0)} {unit} wasted",
+                "bad",
+            )
+        )
     return tiles
+
+
+def _interruptions(data: dict[str, Any]) -> Tile:
+    stops, failures = data["interruptions"], data["failures"]
+    sure = f"{failures:,} of them {'a failure' if failures == 1 else 'failures'}"
+    return Tile("Interruptions", f"{stops:,}", "stop" if stops == 1 else "stops", sure)
 
 
 def _counted(count: int, what: str) -> str:
@@ -161,7 +175,7 @@ def _cause_table(found: Analysis, data: dict[str, Any]) -> Table:
     rows = []
     for cause, count, cost in causes.head(CAUSES).itertuples(index=False):
         rate = mean_time(running, count)
-        apart = f"{number(rate.hours)} ({between(rate.low, rate.high)})" if count else "-"
+        apart = f"{number(rate.hours)} ({unbroken(between(rate.low, rate.high))})" if count else "-"
         each = number(cost / count) if count else "-"
         rows.append(
             (printable(cause), f"{count:,}", apart, number(cost), percent(cost / waste, 1) if waste else "-", each)
@@ -212,7 +226,7 @@ def _slo(slo: dict[str, Any], figures: Figures, unit: str) -> list[Any]:
         said += f" Planned windows, {number(slo['excluded_gpu_hours'])} {unit}, are left out."
     frame = pd.DataFrame(windows).astype({"burn": float})
     drawn = [figures.draw(draw_burn, frame)] if len(windows) <= BARS else []
-    order = range(len(windows)) if len(windows) <= WINDOWS else frame["burn"].argsort().to_numpy()[::-1]
+    order = range(len(windows)) if len(windows) <= WINDOWS else np.argsort(-frame["burn"], kind="stable")
     rows = [_window_row(windows[at]) for at in order[:WINDOWS]]
     header = ("window from (UTC)", "SLO", "used most by", "goodput", f"error budget, {unit}", "used", "burn")
     return [paragraph(said), *drawn, Table(header, rows, _more(len(windows), WINDOWS, "windows", "burn"), texts=3)]
@@ -250,7 +264,7 @@ def _jobs(found: Analysis, data: dict[str, Any]) -> Table:
 
 
 def _job_row(job: dict[str, Any]) -> tuple:
-    interval = between(*job["mtbi_hours_ci95"], _hours_text)
+    interval = unbroken(between(*job["mtbi_hours_ci95"], _hours_text))
     mtbi = f"{_hours_text(job['mtbi_hours'])} ({interval})" if job["interruptions"] else interval
     counts = (f"{job['interruptions']:,}", f"{job['failures']:,}")
     torn = "incomplete" if job["incomplete"] else ""

@@ -106,7 +106,8 @@ def draw_svg(svg: str, prose: "Prose", label: str | None = None) -> str:
     number = prose.count_figure()
     svg = SVG_EXTRAS.sub("", svg[svg.index("<svg") :])
     prefix = f"{prose.slug}-{number}-"
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", svg)
+    # within tags only: a name in a figure may look like an id
+    svg = re.sub(r"<[^<>]+>", lambda tag: re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", tag[0]), svg)
     return f'<figure role="img" aria-label="{escape(label or f"Figure {number}")}">{svg.strip()}</figure>'
 
 

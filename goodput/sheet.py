@@ -118,6 +118,11 @@ def paragraph(text: str) -> Markup:
     return Markup("<p>{}</p>").format(printable(text))
 
 
+def unbroken(text: str) -> str:
+    """Return text that stays on one line of a table, as an interval should."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def codes(lines: Iterable[str]) -> Markup:
     """Return lines as code, one below the other."""
     return Markup("<br>").join(Markup("<code>{}</code>").format(line) for line in lines)

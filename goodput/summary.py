@@ -21,7 +21,7 @@ from goodput.figures import draw_causes, draw_differences, draw_goodput, draw_wa
 from goodput.metrics import Mean, mean_interval
 from goodput.results import DIGITS, ROOT, SEEDS
 from goodput.scenario import SEVEN, load_scenario
-from goodput.sheet import Figures, Part, Table, Tile, codes, paragraph, write_sheet
+from goodput.sheet import Figures, Part, Table, Tile, codes, paragraph, unbroken, write_sheet
 from goodput.text import between, number
 
 OUT = ROOT / "build" / "seven_scenarios.html"
@@ -118,11 +118,7 @@ def _interval(row: Any, name: str, show=_hundredths) -> str:
 
 
 def _with_interval(row: Any, name: str, show: Callable[[float], str]) -> str:
-    return f"{show(row[name])} ({_unbroken(_interval(row, name, show))})"
-
-
-def _unbroken(text: str) -> str:
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{show(row[name])} ({unbroken(_interval(row, name, show))})"
 
 
 def _scenarios(table: pd.DataFrame, figures: Figures) -> list[Any]:
@@ -130,7 +126,7 @@ def _scenarios(table: pd.DataFrame, figures: Figures) -> list[Any]:
         (
             row["scenario"],
             _with_interval(row, "goodput", _hundredths),
-            _unbroken(between(row["goodput_p10"], row["goodput_p90"], _hundredths)),
+            unbroken(between(row["goodput_p10"], row["goodput_p90"], _hundredths)),
             "-" if row["scenario"] == BASE else _with_interval(row, "difference", signed_points),
             number(row["interruptions_per_run"]),
             _with_interval(row, "mtbi_hours", number),

@@ -16,6 +16,7 @@ LAYOUT = [
     "parameters",
     "scenario_file",
     "scenario",
+    "assumptions",
     "streams",
     "events",
     "saves",
@@ -44,8 +45,12 @@ LAYOUT = [
     "drawing",
     "figures",
     "page",
+    "sheet",
+    "logpage",
     "report",
     "results",
+    "summary",
+    "options",
     "cli",
 ]
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
@@ -147,6 +152,17 @@ def test_the_command_line_starts_without_anything_heavy():
     """Each command loads what it needs; `goodput --help` needs nothing of the kind."""
     heavy = ("pandas", "numpy", "scipy", "scipy.stats", "matplotlib", "simpy", "joblib", "pyarrow", "pydantic")
     assert loaded_by("import goodput.cli", *heavy) == []
+
+
+def test_analyzing_a_log_never_loads_what_draws_a_page():
+    code = """
+from goodput import cli
+sys.argv = ["goodput", "analyze", "data/logs/every_event.jsonl"]
+try:
+    cli.main()
+except SystemExit:
+    pass"""
+    assert loaded_by(code, "pandas", "matplotlib", "jinja2", "nbconvert", "goodput.logpage") == ["pandas"]
 
 
 def test_comparing_scenarios_never_loads_what_draws_or_doubles_its_start():
