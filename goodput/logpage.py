@@ -12,10 +12,10 @@ import pandas as pd
 import goodput
 from goodput.analysis import Analysis
 from goodput.drawing import HOUR, as_words
-from goodput.errors import BadInput
 from goodput.figures import draw_burn, draw_causes, draw_ledger, draw_timeline
+from goodput.headline import check_price, counted, hours_text, lead, tiles, title
 from goodput.metrics import by_node, mean_time
-from goodput.sheet import Figures, Part, Table, Tile, paragraph, short_names, unbroken, write_sheet
+from goodput.sheet import Figures, Part, Table, paragraph, short_names, unbroken, write_sheet
 from goodput.slo import slo_windows
 from goodput.text import between, number, percent, printable
 
@@ -42,97 +42,8 @@ def write_page(found: Analysis, data: dict[str, Any], out: Path, price: float | 
         Part("jobs", "Job by job", [_jobs(found, data)]),
         Part("findings", "What the log could not tell", _findings(found)),
     ]
-    content = {"title": _title(found), "lead": _lead(found), "tiles": _tiles(found, data, price), "parts": parts}
+    content = {"title": title(found), "lead": lead(found), "tiles": tiles(found, data, price), "parts": parts}
     return write_sheet(out, "logpage.html.j2", unit=found.unit, version=goodput.__version__, **content)
-
-
-def check_price(price: float | None, unit: str) -> None:
-    """Refuse a price that is none, or that has no GPU-hours to go with."""
-    if price is None:
-        return
-    if not 0 < price < np.inf:
-        raise BadInput(f"--price={price} must be above 0 and finite")
-    if unit != "GPU-hours":
-        raise BadInput("--price must go with a log that knows its sizes: give --nodes and --gpus-per-node")
-
-
-def _title(found: Analysis) -> str:
-    jobs = found.jobs.index
-    return f"Goodput of {printable(jobs[0])}" if len(jobs) == 1 else f"Goodput of {len(jobs):,} jobs"
-
-
-def _lead(found: Analysis) -> list[str]:
-    window = found.window
-    span = f"{window['start']:%Y-%m-%d %H:%M} to {window['end']:%Y-%m-%d %H:%M} UTC, {number(window['hours'])} h"
-    seen = f", of which {percent(window['coverage'], 1)} has data" if window["coverage"] < 1 else ""
-    torn = int(found.jobs["incomplete"].sum())
-    incomplete = [f"{torn:,} of {len(found.jobs):,} jobs incomplete: lines of the log are missing."] if torn else []
-    return [f"{span}{seen}.", *incomplete]
-
-
-def _tiles(found: Analysis, data: dict[str, Any], price: float | None) -> list[Tile]:
-    unit, hours, held = found.unit, data["gpu_hours"], data["held_gpu_hours"]
-    waste = held - hours["productive"]
-    kept = f"{number(hours['productive'], 0)} of {number(held, 0)} {unit} trained the model"
-    tiles = [
-        Tile("Goodput", percent(data["goodput"]).removesuffix(" %"), "%", kept, "good"),
-        Tile("Held", number(held, 0), unit, f"by {_counted(len(found.jobs), 'job')}"),
-        Tile("Wasted", number(waste, 0), unit, f"{percent(waste / held)} of what was held", "bad"),
-        _interruptions(data),
-        _mtbi(data),
-    ]
-    if len(found.causes):
-        tiles.append(_dearest(found, waste))
-    if slo := data["slo"]:
-        tiles.append(_promise(slo))
-    if price is not None:
-        tiles.append(
-            Tile(
-                "Cost of waste",
-                number(waste * price, 0),
-                f"at {price:g} a GPU-hour",
-                f"{number(waste, 0)} {unit} wasted",
-                "bad",
-            )
-        )
-    return tiles
-
-
-def _interruptions(data: dict[str, Any]) -> Tile:
-    stops, failures = data["interruptions"], data["failures"]
-    sure = f"{failures:,} of them {'a failure' if failures == 1 else 'failures'}"
-    return Tile("Interruptions", f"{stops:,}", "stop" if stops == 1 else "stops", sure)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _mtbi(data: dict[str, Any]) -> Tile:
-    low, high = data["mtbi_hours_ci95"]
-    struck = _counted(data["interruptions"], "interruption")
-    if not data["interruptions"]:
-        return Tile("MTBI of a job", f"at least {_hours_text(low)}", "h", f"95 % bound, {struck}")
-    sure = f"95 % interval {between(low, high, _hours_text)} h, {struck}"
-    return Tile("MTBI of a job", _hours_text(data["mtbi_hours"]), "h", sure)
-
-
-def _hours_text(hours: float) -> str:
-    return number(hours, 1 if hours >= 1 else 3)
-
-
-def _dearest(found: Analysis, waste: float) -> Tile:
-    cause, count, cost = found.causes.iloc[0][["cause", "count", "gpu_hours"]]
-    share = percent(cost / waste, 1) if waste else "-"
-    sure = f"{number(cost, 0)} {found.unit}, {_counted(count, 'interruption')}"
-    return Tile(f"Dearest cause: {printable(cause)}", share.removesuffix(" %"), "% of the waste", sure)
-
-
-def _promise(slo: dict[str, Any]) -> Tile:
-    sure = f"goodput {percent(slo['target'])} in windows of {slo['window_hours']:g} h, {slo['missed']:,} missed"
-    more = f", {slo['no_data']:,} without data" if slo["no_data"] else ""
-    tone = "bad" if slo["missed"] else "good"
-    return Tile("SLO windows met", f"{slo['met']:,}", f"of {slo['windows']:,}", sure + more, tone)
 
 
 def _hours(found: Analysis, data: dict[str, Any], figures: Figures) -> list[Any]:
@@ -149,7 +60,7 @@ def _causes(found: Analysis, data: dict[str, Any], figures: Figures) -> list[Any
     drawn = causes.head(DRAWN_CAUSES).assign(cause=short_names(causes["cause"].head(DRAWN_CAUSES)))
     named = dict(zip(causes["cause"], drawn["cause"]))
     spans = found.spans[found.spans["cause"].isin(list(named))]
-    spans = spans.assign(cause=spans["cause"].astype(str).replace(named))
+    spans = spans.assign(cause=spans["cause"].astype(str).map(named))
     # a title made from the first few would give shares of them alone
     title = f"{drawn['cause'].iloc[0]} cost most: {percent(causes['gpu_hours'].iloc[0] / causes['gpu_hours'].sum(), 0)}"
     title += f" of the {causes['gpu_hours'].sum():,.0f} GPU-hours charged to a cause"
@@ -199,7 +110,7 @@ def _timelines(found: Analysis, figures: Figures) -> list[Any]:
 
 
 def _timeline(found: Analysis, job: str, figures: Figures) -> list[Any]:
-    spans = found.spans[found.spans["job"] == job]
+    spans, named = found.spans[found.spans["job"] == job], None
     start, end = spans["start"].min(), spans["end"].max()
     hours, said = (end - start) / HOUR, f"Job {job}"
     if len(spans) > MOST_SPANS or hours > MOST_HOURS:
@@ -207,12 +118,17 @@ def _timeline(found: Analysis, job: str, figures: Figures) -> list[Any]:
         start, hours = windows["start"].iloc[windows["used_gpu_hours"].argmax()], WEEK
         said += f" ran {number((end - spans['start'].min()) / HOUR / 24)} days; this is its week with most waste"
         spans = spans[(spans["end"] > start) & (spans["start"] < start + hours * HOUR)]
+    else:
+        row = found.jobs.loc[job]
+        named = f"{number(hours / 24)} days" if hours > 48 else f"{number(hours)} hours"
+        named += f" with {counted(int(row['interruptions']), 'interruption')}:"
+        named += f" {percent(row['goodput'], 1)} of the GPU-hours trained the model"
     if len(spans) > MOST_SPANS:
         return [paragraph(f"{said}. {len(spans):,} stretches of time in it are more than can be drawn.")]
     row_hours = 24 if hours > 24 else max(1, int(np.ceil(hours)))
     return [
         paragraph(f"{said}. A row is {row_hours} h."),
-        figures.draw(draw_timeline, spans, start=start, hours=hours, row_hours=row_hours),
+        figures.draw(draw_timeline, spans, start=start, hours=hours, row_hours=row_hours, title=named),
     ]
 
 
@@ -264,8 +180,8 @@ def _jobs(found: Analysis, data: dict[str, Any]) -> Table:
 
 
 def _job_row(job: dict[str, Any]) -> tuple:
-    interval = unbroken(between(*job["mtbi_hours_ci95"], _hours_text))
-    mtbi = f"{_hours_text(job['mtbi_hours'])} ({interval})" if job["interruptions"] else interval
+    interval = unbroken(between(*job["mtbi_hours_ci95"], hours_text))
+    mtbi = f"{hours_text(job['mtbi_hours'])} ({interval})" if job["interruptions"] else interval
     counts = (f"{job['interruptions']:,}", f"{job['failures']:,}")
     torn = "incomplete" if job["incomplete"] else ""
     return printable(job["job"]), number(job["held_gpu_hours"]), percent(job["goodput"]), *counts, mtbi, torn

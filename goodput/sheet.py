@@ -27,6 +27,7 @@ THEMED = {
     SOFT: "soft",
     "#000000": "ink",
     COLOURS["productive"]: "productive",
+    COLOURS["checkpoint"]: "checkpoint",
     COLOURS["unattributed"]: "unattributed",
 }
 ON_COLOUR = "#101418"  # letters on a bar keep their colour when the page turns dark

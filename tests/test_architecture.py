@@ -46,6 +46,7 @@ LAYOUT = [
     "figures",
     "page",
     "sheet",
+    "headline",
     "logpage",
     "report",
     "results",

@@ -161,6 +161,12 @@ def test_of_many_jobs_the_largest_are_listed_and_the_rest_counted(soup):
     assert tiles(page)["Held"].endswith("by 60 jobs")
 
 
+def test_a_whole_job_is_drawn_with_its_length_in_words(soup):
+    """2 of 50 h were lost and 1 h down: 47 trained it."""
+    (figure,) = soup(events("a", hours=50)).select("#timeline figure")
+    assert figure["aria-label"] == "2.1 days with 1 interruption: 94.0 % of the GPU-hours trained the model"
+
+
 def test_of_a_long_job_the_week_with_most_waste_is_drawn(soup):
     """Struck after 2 h of 60 days: that is the first week."""
     (figure,) = soup(events("a", hours=60 * 24)).select("#timeline figure")
