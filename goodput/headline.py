@@ -32,7 +32,9 @@ def lead(found: Analysis) -> list[str]:
     span = f"{window['start']:%Y-%m-%d %H:%M} to {window['end']:%Y-%m-%d %H:%M} UTC, {number(window['hours'])} h"
     seen = f", of which {percent(window['coverage'], 1)} has data" if window["coverage"] < 1 else ""
     torn = int(found.jobs["incomplete"].sum())
-    incomplete = [f"{torn:,} of {len(found.jobs):,} jobs incomplete: lines of the log are missing."] if torn else []
+    incomplete = (
+        [f"{torn:,} of {len(found.jobs):,} jobs incomplete: the log does not say all that they did."] if torn else []
+    )
     return [f"{span}{seen}.", *incomplete]
 
 
@@ -48,7 +50,7 @@ def tiles(found: Analysis, data: dict[str, Any], price: float | None) -> list[Ti
         _interruptions(data),
         _mtbi(data),
     ]
-    if len(found.causes):
+    if found.causes["gpu_hours"].sum() > 0:
         tiles.append(_dearest(found, waste))
     if slo := data["slo"]:
         tiles.append(_promise(slo))
@@ -96,7 +98,7 @@ def hours_text(hours: float) -> str:
 
 def _dearest(found: Analysis, waste: float) -> Tile:
     cause, count, cost = found.causes.iloc[0][["cause", "count", "gpu_hours"]]
-    share = percent(cost / waste, 1) if waste else "-"
+    share = percent(cost / waste, 1)
     sure = f"{number(cost, 0)} {found.unit}, {counted(count, 'interruption')}"
     return Tile(f"Dearest cause: {printable(cause)}", share.removesuffix(" %"), "% of the waste", sure)
 

@@ -57,6 +57,12 @@ def _causes(found: Analysis, data: dict[str, Any], figures: Figures) -> list[Any
     causes = found.causes
     if causes.empty:
         return [paragraph("Nothing interrupted it, and no time was charged to a cause.")]
+    figure = [_cause_figure(found, figures)] if causes["gpu_hours"].sum() > 0 else []
+    return [*figure, paragraph(_by_count(causes)), _cause_table(found, data)]
+
+
+def _cause_figure(found: Analysis, figures: Figures) -> Any:
+    causes = found.causes
     drawn = causes.head(DRAWN_CAUSES).assign(cause=short_names(causes["cause"].head(DRAWN_CAUSES)))
     named = dict(zip(causes["cause"], drawn["cause"]))
     spans = found.spans[found.spans["cause"].isin(list(named))]
@@ -64,11 +70,7 @@ def _causes(found: Analysis, data: dict[str, Any], figures: Figures) -> list[Any
     # a title made from the first few would give shares of them alone
     title = f"{drawn['cause'].iloc[0]} cost most: {percent(causes['gpu_hours'].iloc[0] / causes['gpu_hours'].sum(), 0)}"
     title += f" of the {causes['gpu_hours'].sum():,.0f} GPU-hours charged to a cause"
-    return [
-        figures.draw(draw_causes, drawn, spans, title=title),
-        paragraph(_by_count(causes)),
-        _cause_table(found, data),
-    ]
+    return figures.draw(draw_causes, drawn, spans, title=title)
 
 
 def _by_count(causes: pd.DataFrame) -> str:
@@ -135,13 +137,13 @@ def _timeline(found: Analysis, job: str, figures: Figures) -> list[Any]:
 def _slo(slo: dict[str, Any], figures: Figures, unit: str) -> list[Any]:
     windows = slo["by_window"]
     said = f"Promised is a goodput of {percent(slo['target'])} in each window of {slo['window_hours']:g} h. "
-    said += f"{slo['met']:,} windows met it, {slo['missed']:,} missed it, {slo['no_data']:,} have no data. "
+    said += f"Windows that met it: {slo['met']:,}; missed: {slo['missed']:,}; without data: {slo['no_data']:,}. "
     said += f"The error budget is the other {percent(1 - slo['target'])}: {number(slo['budget_gpu_hours'])} {unit}, "
     said += f"of which {number(slo['used_gpu_hours'])} were used: a burn of {number(slo['burn'], 2)}."
     if slo["excluded_gpu_hours"]:
         said += f" Planned windows, {number(slo['excluded_gpu_hours'])} {unit}, are left out."
     frame = pd.DataFrame(windows).astype({"burn": float})
-    drawn = [figures.draw(draw_burn, frame)] if len(windows) <= BARS else []
+    drawn = [figures.draw(draw_burn, frame)] if len(windows) <= BARS and frame["burn"].max() > 0 else []
     order = range(len(windows)) if len(windows) <= WINDOWS else np.argsort(-frame["burn"], kind="stable")
     rows = [_window_row(windows[at]) for at in order[:WINDOWS]]
     header = ("window from (UTC)", "SLO", "used most by", "goodput", f"error budget, {unit}", "used", "burn")
@@ -198,7 +200,9 @@ def _findings(found: Analysis) -> list[Any]:
         (f"{severity}: {code}", printable(_where(those[0]) + those[0].message), f"{len(those):,}")
         for (severity, code), those in sorted(kinds.items(), key=lambda kind: order[kind[0][0]])
     ]
-    said = f"{len(found.findings):,} findings of {len(rows)} kinds; the first of each, and what was assumed."
+    said = (
+        f"{counted(len(found.findings), 'finding')} of {counted(len(rows), 'kind')}: the first, and what was assumed."
+    )
     return [paragraph(said), Table(("finding", "the first", "how many"), rows, texts=2)]
 
 

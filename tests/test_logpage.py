@@ -139,6 +139,33 @@ def test_without_interruptions_mtbi_is_a_bound(soup):
     assert "No failure in this log names a node" in page.get_text()
 
 
+def test_an_interruption_that_cost_nothing_has_no_figure_and_no_share(soup):
+    """Saved, struck, noticed and trained again at 2 h: all that was held trained."""
+    times = {
+        "start": 0,
+        "checkpoint_start": 2,
+        "checkpoint_end": 2,
+        "interrupt": 2,
+        "detected": 2,
+        "running": 2,
+        "end": 9,
+    }
+    rows = [{"time": 3600 * at, "job": "a", "event": event} for event, at in times.items()]
+    rows[0] |= {"nodes": 2, "gpus_per_node": 4}
+    rows[3]["cause"] = "host"
+    page = soup(rows, "--slo", 0.9)
+    assert rows_of(page, "causes")[1][:2] == ["host", "1"] and page.select("#causes svg, #slo svg") == []
+    assert not [label for label in tiles(page) if label.startswith("Dearest")]
+
+
+def test_planned_windows_are_left_out_of_the_promise(soup, tmp_path):
+    """Struck after 2 h, training again at 3: without the first 3 h all of it trained."""
+    (tmp_path / "planned.csv").write_text("start,end\n1970-01-01T00:00Z,1970-01-01T03:00Z\n")
+    page = soup(events("a"), "--slo", 0.9, "--exclude", tmp_path / "planned.csv")
+    assert tiles(page)["SLO windows met"].startswith("1 of 1")
+    assert "Planned windows, 24.0 GPU-hours, are left out" in page.select_one("#slo").get_text()
+
+
 def test_a_failure_without_a_node_is_said_and_listed_among_the_findings(soup):
     page = soup(events("a", node=None))
     assert "No failure in this log names a node" in page.get_text()
