@@ -97,6 +97,9 @@ bench: $(INSTALLED)  ## speed and memory
 lab: $(INSTALLED)  ## open the what-if in JupyterLab, the other notebooks beside it
 	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/60_what_if.ipynb
 
+report: $(INSTALLED)  ## the seven scenarios on one page: build/seven_scenarios.html
+	$(PY) -m goodput.summary $(OUT_OPTION)
+
 slides: $(INSTALLED)  ## notebooks 30 and 31 as one deck: build/slides.html
 	$(PY) -m goodput.deck $(NAMES) $(OUT_OPTION)
 

@@ -1,4 +1,4 @@
-"""From the shell: simulate, analyze, compare, sweep, checkpoint.
+"""From the shell: simulate, analyze, report, convert, compare, sweep, checkpoint.
 
 Each command calls the package and prints. What cannot be used ends in one line on standard error and exit code 2.
 Modules are imported where a command needs them, so that each starts quickly.
@@ -8,10 +8,29 @@ import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+from warnings import catch_warnings
 
 import typer
 
 from goodput.errors import BadInput
+from goodput.options import (
+    AsOf,
+    Causes,
+    Exclude,
+    From,
+    Gpus,
+    Logs,
+    Nodes,
+    Since,
+    Slo,
+    Strict,
+    Until,
+    WindowHours,
+    Zone,
+    check_window_hours,
+    read_logs,
+    take_apart,
+)
 from goodput.shell import run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -58,28 +77,14 @@ def simulate(
         _print(log_text(log), end="")
 
 
-Logs = Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files or parts of one; - is standard input.")]
-From = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="The format, where it is not recognised.")]
-Zone = Annotated[
-    str | None, typer.Option("--timezone", metavar="NAME", help="For times without a zone: Europe/Berlin.")
-]
-Nodes = Annotated[int | None, typer.Option(help="Nodes of a job, where the log does not say.", min=1)]
-Gpus = Annotated[int | None, typer.Option(help="GPUs of a node, where the log does not say.", min=1)]
-Causes = Annotated[Path | None, typer.Option(help="Kernel messages or health checks: causes by time and node.")]
-AsOf = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Closes jobs without an end; by default their last event.")
-]
-Strict = Annotated[bool, typer.Option(help="Refuse a log with a warning: to test an exporter.")]
-
-
 @app.command()
 def analyze(
     logs: Logs,
-    slo: Annotated[float | None, typer.Option(help="Goodput promised for each window, as 0.85.")] = None,
-    window_hours: Annotated[float, typer.Option(help="Length of an SLO window.")] = 168,
-    exclude: Annotated[Path | None, typer.Option(help="Planned windows (start,end,reason): not in the SLO.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies behind this moment.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies before this moment.")] = None,
+    slo: Slo = None,
+    window_hours: WindowHours = 168,
+    exclude: Exclude = None,
+    since: Since = None,
+    until: Until = None,
     as_of: AsOf = None,
     from_: From = None,
     timezone: Zone = None,
@@ -94,19 +99,48 @@ def analyze(
     from goodput import analysis
     from goodput.text import to_json
 
-    if not 0 < window_hours < float("inf"):
-        raise BadInput(f"--window-hours={window_hours} must be above 0 and finite")
-    log, findings = _read(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
-    found = analysis.analyze(log, findings, _time(since, "--since", timezone), _time(until, "--until", timezone))
-    data = analysis.as_data(found)
-    if slo is not None:
-        data["slo"] = analysis.slo_data(found, slo, window_hours, _excluded(exclude, timezone))
+    check_window_hours(window_hours)
+    log, findings = read_logs(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
+    found, data = take_apart(log, findings, since, until, timezone, slo, window_hours, exclude)
     if step_seconds is not None:
         data["reference_step"] = analysis.step_data(log, found, step_seconds)
     if format is Format.csv:
         _print(found.jobs.to_csv(), end="")
     else:
         _print(to_json(data) if format is Format.json else analysis.as_text(found, data))
+
+
+@app.command()
+def report(
+    logs: Logs,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page, one HTML file.")] = Path("report.html"),
+    price: Annotated[float | None, typer.Option(help="Of a GPU-hour, in any currency: what waste costs.")] = None,
+    slo: Slo = None,
+    window_hours: WindowHours = 168,
+    exclude: Exclude = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    from_: From = None,
+    timezone: Zone = None,
+    nodes: Nodes = None,
+    gpus_per_node: Gpus = None,
+    causes: Causes = None,
+    strict: Strict = False,
+) -> None:
+    """Write what `analyze` finds in a log as one HTML page, with figures, to open or to print."""
+    check_window_hours(window_hours)
+    if output.resolve() in [log.resolve() for log in logs]:
+        raise BadInput(f"--output={output} must not be a log that is read")
+    try:
+        from goodput.logpage import write_page
+    except ImportError as error:
+        how = "pip install 'goodput-workbench[notebooks]'"
+        raise BadInput(f"report: package {error.name} must be installed: {how}") from None
+    log, findings = read_logs(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
+    found, data = take_apart(log, findings, since, until, timezone, slo, window_hours, exclude)
+    with catch_warnings(action="ignore"):  # of a name in letters that matplotlib's own font lacks
+        write_page(found, data, output, price)
 
 
 @app.command()
@@ -125,7 +159,7 @@ def convert(
     from goodput.analysis import findings_text
     from goodput.logtext import log_text, write_log
 
-    log, findings = _read(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
+    log, findings = read_logs(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
     if output:
         write_log(log, output)
     else:
@@ -220,39 +254,6 @@ def _scenario(name: str, changes: list[str] | None):
 
     scenario = load_scenario(name)
     return scenario.but(parse_changes(changes)) if changes else scenario
-
-
-def _read(logs, format_, timezone, nodes, gpus_per_node, causes, as_of, strict):
-    from goodput.importers import read_any
-
-    log, findings = read_any(logs, format_, timezone, nodes, gpus_per_node, causes, _time(as_of, "--as-of", timezone))
-    bad = [finding for finding in findings if finding.severity != "note"]
-    if strict and bad:
-        first = bad[0]
-        where = "log" if first.file is None else f"{first.file}:{first.line}"
-        more = f" (and {len(bad) - 1:,} more warnings)" if len(bad) > 1 else ""
-        raise BadInput(f"{where}: {first.message}{more}; --strict allows no warning")
-    return log, findings
-
-
-def _time(text: str | None, option: str, timezone: str | None) -> int | None:
-    if text is None:
-        return None
-    from goodput.line import moment, zone_of
-
-    try:
-        return moment(float(text) if text.replace(".", "", 1).isdigit() else text, zone_of(timezone))
-    except ValueError as error:
-        raise BadInput(f"{option}={text} must be {error}") from None
-
-
-def _excluded(path: Path | None, timezone: str | None):
-    if path is None:
-        return None
-    from goodput.line import zone_of
-    from goodput.window import read_exclusions
-
-    return read_exclusions(path, zone_of(timezone))
 
 
 def _print(text: Any, end: str = "\n") -> None:

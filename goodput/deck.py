@@ -219,7 +219,7 @@ def write_deck(executed_notebooks: list[Path], out: Path) -> Path:
     page = {"slides": [slide for talk in talks for slide in talk.slides], "css": "\n".join(css)}
     page["title"] = " · ".join(unescape(re.sub("<[^>]+>", "", talk.title or talk.name)) for talk in talks)
     # The programs are reveal.js's own and fetch nothing; what the notebooks bring is looked through without them.
-    check_offline(template("deck.html.j2").render(page))
+    check_offline(template("deck.html.j2").render(page, programs=[]))
     programs = [reveal("dist/reveal.js"), reveal("plugin/notes/notes.js")]
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)

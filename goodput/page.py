@@ -45,10 +45,11 @@ def write_report(executed_notebooks: list[Path], out: Path) -> Path:
     return out
 
 
-def template(name: str) -> jinja2.Template:
+def template(name: str, autoescape: bool = False) -> jinja2.Template:
     """Return one of the package's templates for a page."""
     loader = jinja2.FileSystemLoader(TEMPLATES)
-    return jinja2.Environment(loader=loader, trim_blocks=True, lstrip_blocks=True).get_template(name)
+    shape = {"trim_blocks": True, "lstrip_blocks": True, "autoescape": autoescape}
+    return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **shape).get_template(name)
 
 
 def page_css() -> str:
@@ -95,16 +96,17 @@ def render_output(output: NotebookNode, prose: "Prose") -> str:
     return LIVE_NOTE * live
 
 
-def draw_svg(svg: str, prose: "Prose") -> str:
-    """Return an SVG figure to stand inside the page, with ids of its own.
+def draw_svg(svg: str, prose: "Prose", label: str | None = None) -> str:
+    """Return an SVG figure to stand inside the page, with ids of its own and perhaps a label for those who hear it.
 
     matplotlib names clip paths and markers by their content, so two figures may share an id.
     """
     number = prose.count_figure()
     svg = SVG_EXTRAS.sub("", svg[svg.index("<svg") :])
     prefix = f"{prose.slug}-{number}-"
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", svg)
-    return f'<figure role="img" aria-label="Figure {number}">{svg.strip()}</figure>'
+    # within tags only: a name in a figure may look like an id
+    svg = re.sub(r"<[^<>]+>", lambda tag: re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", tag[0]), svg)
+    return f'<figure role="img" aria-label="{escape(label or f"Figure {number}")}">{svg.strip()}</figure>'
 
 
 def draw_image(mime: str, data: str, prose: "Prose") -> str:

@@ -18,6 +18,7 @@ LAYOUT = [
     "scenario_file",
     "scenario",
     "queueing",
+    "assumptions",
     "streams",
     "events",
     "saves",
@@ -53,9 +54,14 @@ LAYOUT = [
     "projector",
     "page",
     "runner",
+    "sheet",
+    "headline",
+    "logpage",
     "report",
     "deck",
     "results",
+    "summary",
+    "options",
     "cli",
 ]
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
@@ -109,7 +115,18 @@ def test_only_cluster_training_and_simulate_know_simpy():
 
 
 READING = {"events", "order", "walk", "mend", "lines", "line", "logfile", "logtext", "causes", "importers"}
-ANALYSIS = READING | {"attribution", "saves", "window", "metrics", "cohorts", "repeats", "slo", "burn", "analysis"}
+ANALYSIS = READING | {
+    "attribution",
+    "saves",
+    "window",
+    "metrics",
+    "cohorts",
+    "repeats",
+    "shop",
+    "slo",
+    "burn",
+    "analysis",
+}
 
 
 @by_name
@@ -157,6 +174,17 @@ def test_the_command_line_starts_without_anything_heavy():
     """Each command loads what it needs; `goodput --help` needs nothing of the kind."""
     heavy = ("pandas", "numpy", "scipy", "scipy.stats", "matplotlib", "simpy", "joblib", "pyarrow", "pydantic")
     assert loaded_by("import goodput.cli", *heavy) == []
+
+
+def test_analyzing_a_log_never_loads_what_draws_a_page():
+    code = """
+from goodput import cli
+sys.argv = ["goodput", "analyze", "data/logs/every_event.jsonl"]
+try:
+    cli.main()
+except SystemExit:
+    pass"""
+    assert loaded_by(code, "pandas", "matplotlib", "jinja2", "nbconvert", "goodput.logpage") == ["pandas"]
 
 
 def test_comparing_scenarios_never_loads_what_draws_or_doubles_its_start():

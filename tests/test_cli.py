@@ -325,7 +325,9 @@ def test_checkpoint_gives_the_same_numbers_as_text_and_csv(output):
 def test_help_names_every_command(output):
     for arguments in ((), ("--help",)):
         text = output(*arguments)
-        assert all(name in text for name in ("simulate", "analyze", "convert", "compare", "sweep", "checkpoint"))
+        assert all(
+            name in text for name in ("simulate", "analyze", "report", "convert", "compare", "sweep", "checkpoint")
+        )
 
 
 # --- bad input -----------------------------------------------------------------------------------------------------
@@ -414,6 +416,19 @@ BAD = {
     "analyze good.jsonl --step-seconds 0": "must be above 0",
     "analyze good.jsonl --from slurm": "--from=slurm must be a known format; known: native, resiliency, sacct",
     "analyze good.jsonl --from resiliency": "must hold lines of the resiliency recorder; line 1: event_type",
+    "report nope.jsonl": "nope.jsonl: file must exist",
+    "report empty.jsonl -o out.html": "empty.jsonl: log must hold at least one event, it is empty",
+    "report torn.jsonl --strict -o out.html": "torn.jsonl:2: line could not be read (line is not whole JSON)",
+    "report good.jsonl -o no/such/folder/out.html": "file must be writable",
+    "report good.jsonl -o good.jsonl": "--output=good.jsonl must not be a log that is read",
+    "report good.jsonl other.jsonl -o ./other.jsonl": "must not be a log that is read",
+    "report good.jsonl --slo 85 -o out.html": "target=85.0 must be above 0 and below 1",
+    "report good.jsonl --slo 0.9 --window-hours 0": "--window-hours=0.0 must be above 0",
+    "report good.jsonl --since 9 --until 8 -o out.html": "--since must be before --until",
+    "report good.jsonl --price 0 -o out.html": "--price=0.0 must be above 0 and finite",
+    "report good.jsonl --price nan -o out.html": "--price=nan must be above 0 and finite",
+    "report no-size.jsonl --price 2 -o out.html": "--price must go with a log that knows its sizes",
+    "report": "Missing argument",
     "convert nope.jsonl": "nope.jsonl: file must exist",
     "compare --seeds 0": "seeds=0 must be 1 or more",
     "compare --seeds -2": "seeds=-2 must be 1 or more",

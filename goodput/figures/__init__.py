@@ -4,14 +4,7 @@ A figure takes a frame as the package makes it. Its title says what it found, ma
 true when a parameter changes; `title=` replaces it. Nothing here changes matplotlib's own settings.
 """
 
-from goodput.figures.promise import (
-    draw_alerts,
-    draw_budget,
-    draw_burns,
-    draw_cohorts,
-    draw_evidence,
-    draw_known,
-    draw_targets,
+from goodput.figures.closeup import draw_minutes, draw_same_fault
 from goodput.figures.nodes import (
     draw_crew_waits,
     draw_grid,
@@ -21,7 +14,15 @@ from goodput.figures.nodes import (
     draw_spares,
     draw_waiting,
 )
-from goodput.figures.closeup import draw_minutes, draw_same_fault
+from goodput.figures.promise import (
+    draw_alerts,
+    draw_budget,
+    draw_burns,
+    draw_cohorts,
+    draw_evidence,
+    draw_known,
+    draw_targets,
+)
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
 from goodput.figures.saves import draw_build_up, draw_intervals, draw_two_sides, draw_valleys
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
@@ -59,5 +60,4 @@ __all__ = [
     "draw_valleys",
     "draw_waiting",
     "draw_waste",
-    "draw_x",
 ]

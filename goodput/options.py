@@ -1,0 +1,79 @@
+"""What may a command be told of a log? The options that commands share, and how a log is read by them."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from goodput.errors import BadInput
+
+Logs = Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files or parts of one; - is standard input.")]
+From = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="The format, where it is not recognised.")]
+Zone = Annotated[
+    str | None, typer.Option("--timezone", metavar="NAME", help="For times without a zone: Europe/Berlin.")
+]
+Nodes = Annotated[int | None, typer.Option(help="Nodes of a job, where the log does not say.", min=1)]
+Gpus = Annotated[int | None, typer.Option(help="GPUs of a node, where the log does not say.", min=1)]
+Causes = Annotated[Path | None, typer.Option(help="Kernel messages or health checks: causes by time and node.")]
+AsOf = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Closes jobs without an end; by default their last event.")
+]
+Strict = Annotated[bool, typer.Option(help="Refuse a log with a warning: to test an exporter.")]
+Slo = Annotated[float | None, typer.Option(help="Goodput promised for each window, as 0.85.")]
+WindowHours = Annotated[float, typer.Option(help="Length of an SLO window.")]
+Exclude = Annotated[Path | None, typer.Option(help="Planned windows (start,end,reason): not in the SLO.")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies behind this moment.")]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies before this moment.")]
+
+
+def read_logs(logs, format_, timezone, nodes, gpus_per_node, causes, as_of, strict):
+    """Return the log that the options of a command mean, and its findings; `strict` refuses one with a warning."""
+    from goodput.importers import read_any
+
+    log, findings = read_any(logs, format_, timezone, nodes, gpus_per_node, causes, time_of(as_of, "--as-of", timezone))
+    bad = [finding for finding in findings if finding.severity != "note"]
+    if strict and bad:
+        first = bad[0]
+        where = "log" if first.file is None else f"{first.file}:{first.line}"
+        more = f" (and {len(bad) - 1:,} more warnings)" if len(bad) > 1 else ""
+        raise BadInput(f"{where}: {first.message}{more}; --strict allows no warning")
+    return log, findings
+
+
+def take_apart(log, findings, since, until, timezone, slo, window_hours, exclude) -> tuple[Any, dict[str, Any]]:
+    """Return the analysis of a log, and the same as plain data with `slo` where one is promised."""
+    from goodput import analysis
+
+    found = analysis.analyze(log, findings, time_of(since, "--since", timezone), time_of(until, "--until", timezone))
+    data = analysis.as_data(found)
+    if slo is not None:
+        data["slo"] = analysis.slo_data(found, slo, window_hours, excluded_by(exclude, timezone))
+    return found, data
+
+
+def check_window_hours(window_hours: float) -> None:
+    """Refuse a window that is no length."""
+    if not 0 < window_hours < float("inf"):
+        raise BadInput(f"--window-hours={window_hours} must be above 0 and finite")
+
+
+def time_of(text: str | None, option: str, timezone: str | None) -> int | None:
+    """Return the moment that an option names, in microseconds since 1970 UTC."""
+    if text is None:
+        return None
+    from goodput.line import moment, zone_of
+
+    try:
+        return moment(float(text) if text.replace(".", "", 1).isdigit() else text, zone_of(timezone))
+    except ValueError as error:
+        raise BadInput(f"{option}={text} must be {error}") from None
+
+
+def excluded_by(path: Path | None, timezone: str | None):
+    """Return the planned windows of a file as rows of (start, end), in microseconds."""
+    if path is None:
+        return None
+    from goodput.line import zone_of
+    from goodput.window import read_exclusions
+
+    return read_exclusions(path, zone_of(timezone))
