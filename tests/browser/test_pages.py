@@ -19,10 +19,13 @@ def build(out: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The deck of notebook 30, and the report of two notebooks: one with formulas, one with a live panel."""
+    """The deck; the reports of the scenarios, of a log, and of notebooks: one has formulas, one a live panel."""
     out = tmp_path_factory.mktemp("made")
     build(out, "goodput.deck", "30")
     build(out, "goodput.report", "run", "20", "60")
+    build(out, "goodput.summary", "--seeds", "2")
+    log = [str(ROOT / "data/logs/two_jobs.jsonl.gz"), "--slo", "0.8", "-o", str(out / "log.html")]
+    subprocess.run([sys.executable, "-m", "goodput", "report", *log], cwd=ROOT, check=True, capture_output=True)
     return out
 
 
@@ -75,10 +78,21 @@ def test_the_report_of_notebooks_is_clean_and_draws_its_formulas(page, made):
     is_clean(page, made / "report.html")
 
 
+@pytest.mark.parametrize("name", ["seven_scenarios.html", "log.html"])
+def test_a_page_of_results_is_clean_and_no_wider_than_a_phone(page, made, name):
+    opened(page, made / name)
+    assert page.locator(".tile").count() >= 5 and page.locator("figure svg").count() >= 3
+    shot(page, name)
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    is_clean(page, made / name)
+
+
+@pytest.mark.parametrize("name", ["report.html", "seven_scenarios.html", "log.html"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground_on_light_and_dark(page, made, scheme):
+def test_text_stands_out_from_its_ground_on_light_and_dark(page, made, name, scheme):
     page.emulate_media(color_scheme=scheme)
-    opened(page, made / "report.html")
+    opened(page, made / name)
     ink, ground = (
         page.evaluate(f"getComputedStyle(document.body).{name}.match(/\\d+/g).slice(0, 3).map(Number)")
         for name in ("color", "backgroundColor")
