@@ -6,6 +6,7 @@ Modules are imported where a command needs them, so that each starts quickly.
 
 import sys
 from enum import StrEnum
+from logging import getLogger
 from pathlib import Path
 from typing import Annotated, Any
 from warnings import catch_warnings
@@ -132,6 +133,7 @@ def report(
     check_window_hours(window_hours)
     if output.resolve() in [log.resolve() for log in logs]:
         raise BadInput(f"--output={output} must not be a log that is read")
+    getLogger("matplotlib").setLevel("ERROR")  # it tells of a home that cannot be written, as in a container
     try:
         from goodput.logpage import write_page
     except ImportError as error:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -118,17 +119,19 @@ def test_the_command_names_the_output_by_its_parameters(tmp_path):
 
 
 AS_OTHER = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+HOMELESS = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 
 
-@pytest.fixture
-def other():
-    """How to start Python as another user, who may not write this checkout."""
+def as_other(*arguments, **settings) -> subprocess.CompletedProcess:
+    """Run a module as another user, who may not write this checkout and whose home does not exist."""
+    line = [*AS_OTHER, *map(str, arguments)]
+    return subprocess.run(line, cwd="/", capture_output=True, text=True, env=HOMELESS | settings, timeout=300)
+
+
+def needs_another_user() -> None:
+    """Skip where nobody else can be."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
-    starts_itself = "import papermill, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
-    if subprocess.run([*AS_OTHER, sys.executable, "-c", starts_itself], capture_output=True).returncode:
-        pytest.skip("this Python lies where no other user may run it")
-    return [*AS_OTHER, sys.executable]
 
 
 @pytest.fixture
@@ -139,14 +142,40 @@ def shared():
         yield Path(folder)
 
 
-def test_another_user_writes_only_where_told_and_is_told_where_that_cannot_be(other, shared):
-    """As in a container with --user 12345: a checkout that cannot be written, a home that does not exist."""
+def test_another_user_runs_a_notebook_where_told_and_is_told_where_that_cannot_be(shared):
+    """As in a container with --user 12345."""
+    needs_another_user()
+    starts_itself = "import papermill, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
+    if as_other(sys.executable, "-c", starts_itself).returncode:
+        pytest.skip("this Python lies where no other user may run it")
     source = write(shared / "once.ipynb", ("spares: int = 2", "parameters"), "import matplotlib; print(spares)")
-    settings = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-    line = [*other, "-m", "goodput.report", "notebook", source, "spares=3"]
-    done = subprocess.run([*line, "--out", shared], cwd="/", capture_output=True, text=True, env=settings, timeout=300)
+    line = [sys.executable, "-m", "goodput.report", "notebook", source, "spares=3"]
+    done = as_other(*line, "--out", shared)
     assert done.returncode == 0, done.stderr
     made = list((shared / "notebooks").iterdir())
     assert [path.name for path in made] == ["once__spares=3.ipynb"] and {path.stat().st_uid for path in made} == {12345}
-    refused = subprocess.run(line, cwd="/", capture_output=True, text=True, env=settings, timeout=300)
+    refused = as_other(*line)
     assert refused.returncode == 2 and "folder must be writable" in said(refused)
+
+
+def test_another_user_writes_a_report_where_told_and_nothing_anywhere_else(shared):
+    """The same packages, run by this machine's own Python where ours lies in a folder that is closed to others."""
+    needs_another_user()
+    own, packages = f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}", sysconfig.get_path("purelib")
+    settings = {"PYTHONPATH": f"{packages}:{ROOT}"}
+    python = next(
+        (
+            name
+            for name in (sys.executable, own)
+            if not as_other(name, "-c", "import pandas, goodput", **settings).returncode
+        ),
+        None,
+    )
+    if python is None:
+        pytest.skip("no Python of this version that another user may run")
+    log = ROOT / "data/logs/every_event.jsonl"
+    done = as_other(python, "-m", "goodput", "report", log, "-o", shared / "log.html", **settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [(path.name, path.stat().st_uid) for path in shared.iterdir()] == [("log.html", 12345)]
+    refused = as_other(python, "-m", "goodput", "report", log, "-o", ROOT / "log.html", **settings)
+    assert refused.returncode == 2 and "file must be writable" in said(refused) and not (ROOT / "log.html").exists()
