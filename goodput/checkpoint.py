@@ -92,6 +92,24 @@ def expected_goodput(interval, mtbi: float, save: float, overhead: float):
     return float(goodput) if goodput.ndim == 0 else goodput
 
 
+def expected_costs(interval, mtbi: float, save: float, overhead: float) -> dict[str, np.ndarray]:
+    """Return what an interval costs in the long run, as shares: `saves`, `lost work`, `overhead`, and `all` of them.
+
+    With M the mtbi, C the save, O the overhead and x = (tau + C) / M, a cycle of M + O holds M exp(-tau / M)
+    (1 - exp(-C / M)) / (1 - exp(-x)) of saves, also those cut short, and tau / (exp(x) - 1) of compute that is kept;
+    the rest of M is lost. `all` is 1 less `expected_goodput`, with the same assumptions.
+
+    >>> {name: float(round(100 * cost, 2)) for name, cost in expected_costs(30, 886.7, 5, 34.33).items()}
+    {'saves': 13.52, 'lost work': 1.85, 'overhead': 3.73, 'all': 19.1}
+    """
+    kept = (mtbi + overhead) * expected_goodput(interval, mtbi, save, overhead)
+    tau = np.asarray(interval, float)
+    saves = mtbi * np.exp(-tau / mtbi) * np.expm1(-save / mtbi) / np.expm1(-(tau + save) / mtbi)
+    cycle = {"saves": saves, "lost work": mtbi - saves - kept, "overhead": np.full(tau.shape, overhead)}
+    cycle["all"] = sum(cycle.values())
+    return {name: minutes / (mtbi + overhead) for name, minutes in cycle.items()}
+
+
 def first_order_goodput(interval, mtbi: float, save: float, overhead: float):
     """Return the first-order goodput, (1 - (O + tau/2) / M) / (1 + C / tau): array in, array out.
 

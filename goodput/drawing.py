@@ -136,6 +136,15 @@ def log_minutes(ax: Axes, minutes: Iterable[float]) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
 
 
+def times_over(count: float) -> str:
+    """Return how often something was, as a person says it; a mean of runs may be a fraction.
+
+    >>> times_over(1), times_over(4), times_over(2.55)
+    ('once', '4 times', '2.55 times')
+    """
+    return "once" if count == 1 else f"{count:,.4g} times"
+
+
 def signed_points(difference: float) -> str:
     """Return percentage points with their sign, a true minus."""
     return points(difference).replace("-", "−")
@@ -168,6 +177,6 @@ def what_pieces_say(pieces: pd.DataFrame) -> str:
     goodput = hours[pieces["category"] == "productive"].sum() / hours.sum()
     faults = pieces.loc[pieces["interruption"] >= 0, "interruption"].nunique()
     length = pieces["width"].sum()
-    time = f"{length / 24:g} days" if length > 48 else f"{length:g} hours"
+    time = f"{length / 24:.4g} days" if length > 48 else f"{length:.4g} hours"
     struck = f"{faults} interruption{'s' if faults != 1 else ''}"
     return f"{time} with {struck}: {percent(goodput, 1)} of the GPU-hours trained the model"

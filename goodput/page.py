@@ -186,6 +186,10 @@ class Prose(IPythonRenderer):
         self.attachments = attachments or {}
         return MarkdownWithMath(renderer=self).render(source)
 
+    def _html_embed_images(self, html: str) -> str:
+        """Return raw HTML with its images inside it; without images as it is, for a later piece may close its tags."""
+        return super()._html_embed_images(html) if "<img" in html else html
+
     def count_figure(self) -> int:
         """Return the number of the next figure in this notebook."""
         self.figures += 1

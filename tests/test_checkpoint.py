@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from goodput import checkpoint
 from goodput.checkpoint import (
     daly_interval,
+    expected_costs,
     expected_goodput,
     first_order_goodput,
     optimal_interval,
@@ -219,6 +220,30 @@ def test_an_overhead_below_zero_or_not_a_number_is_refused(formula, bad):
     """Otherwise an overhead of -M would divide by zero, and one of -20 give a goodput too good to be true."""
     with pytest.raises(BadInput, match="overhead="):
         formula(30, 900, 5, bad)
+
+
+def test_what_an_interval_costs_is_all_that_the_exact_model_does_not_keep():
+    minutes, job = np.array([0.01, 1, 30, 900, 9000]), (886.7, 5, 34.33)
+    costs = expected_costs(minutes, *job)
+    assert costs["all"] == pytest.approx(1 - expected_goodput(minutes, *job))
+    assert costs["all"] == pytest.approx(costs["saves"] + costs["lost work"] + costs["overhead"])
+
+
+def test_the_exact_costs_are_those_of_a_million_faults_drawn():
+    """The slow twin: a million times to a fault are drawn, and the saves and the kept compute of each are counted."""
+    mtbi, save, overhead, tau = 886.7, 5, 34.33, 200
+    ran = np.random.default_rng(1).exponential(mtbi, 1_000_000)
+    whole, rest = np.divmod(ran, tau + save)
+    saves = (whole * save + np.maximum(rest - tau, 0)).mean()
+    costs = {name: cost * (mtbi + overhead) for name, cost in expected_costs(tau, mtbi, save, overhead).items()}
+    assert costs["saves"] == pytest.approx(saves, rel=0.01)
+    assert costs["lost work"] == pytest.approx(ran.mean() - saves - tau * whole.mean(), rel=0.01)
+
+
+def test_rarer_saves_cost_less_and_lose_more_and_leave_the_overhead_alone():
+    costs = expected_costs([10, 100, 1000], 886.7, 5, 34.33)
+    assert (np.diff(costs["saves"]) < 0).all() and (np.diff(costs["lost work"]) > 0).all()
+    assert costs["overhead"] == pytest.approx(34.33 / (886.7 + 34.33))
 
 
 def test_the_module_needs_nothing_of_the_package_but_its_error():

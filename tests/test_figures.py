@@ -13,7 +13,7 @@ from goodput import drawing, figures
 from goodput.attribution import CATEGORIES, interruptions, ledger, spans
 from goodput.checkpoint import daly_interval, expected_goodput, first_order_goodput, optimal_interval, young_interval
 from goodput.experiment import cause_means, compare, experiment, sweep
-from goodput.figures.saves import expected_costs, valley_of
+from goodput.figures.saves import valley_of
 from goodput.metrics import by_cause
 from goodput.scenario import load_scenario
 from goodput.simulate import simulate
@@ -161,6 +161,12 @@ def test_a_part_of_a_timeline_says_goodput_of_that_part_alone(ax):
     assert ax.get_title(loc="left").startswith("0.5 hours with 1 interruption: 0.0 %")
 
 
+def test_the_title_of_a_timeline_rounds_its_length(ax):
+    """52.65 hours are 2.19375 days."""
+    figures.draw_timeline(STRETCHES, ax, hours=52.65)
+    assert ax.get_title(loc="left").startswith("2.194 days with ")
+
+
 def test_an_interruption_is_drawn_from_its_fault_and_says_its_minutes(ax):
     figures.draw_interruption(STRETCHES, DEAREST, ax)
     waited = STRETCHES[(STRETCHES["interruption"] == DEAREST) & (STRETCHES["category"] == "waiting")]
@@ -187,6 +193,11 @@ def test_causes_are_ranked_by_cost_and_split_without_a_rest(ax):
     assert drawn.sum() == pytest.approx(CAUSES["gpu_hours"].sum())
 
 
+def test_a_cause_that_struck_once_says_so(ax):
+    figures.draw_causes(CAUSES.assign(count=range(1, len(CAUSES) + 1)), STRETCHES, ax)
+    assert "14,192 h  (once)" in texts(ax) and "9,148 h  (2 times)" in texts(ax)
+
+
 def test_mean_causes_of_an_experiment_are_drawn_too(ax):
     mine = cause_means(RUNS).query("scenario == 'baseline'")
     figures.draw_causes(mine, ax=ax)
@@ -204,6 +215,11 @@ def test_burn_is_coloured_by_what_used_most_and_the_title_counts_what_was_missed
     assert ax.get_title(loc="left").startswith(f"{(windows['met'] == False).sum()} of 28")  # noqa: E712
     tallest = max(ax.patches, key=lambda bar: bar.get_height())
     assert matplotlib.colors.same_color(tallest.get_facecolor(), drawing.COLOURS["waiting"])
+
+
+def test_no_window_over_its_budget_is_said_without_a_count_of_none(ax):
+    figures.draw_burn(slo_windows(STRETCHES, 0.5, 168), ax)
+    assert ax.get_title(loc="left") == "4 windows, none over its error budget"
 
 
 # --- scenarios ---
@@ -298,30 +314,6 @@ def test_both_sides_add_up(ax):
     y = {line.get_label(): line.get_ydata() for line in ax.lines}
     assert y["both"] == pytest.approx(y["saves"] + y["lost work"])
     assert y["saves"] == pytest.approx(100 * SWEEP["share_checkpoint"])
-
-
-def test_what_an_interval_costs_is_all_that_the_exact_model_does_not_keep():
-    minutes, job = np.array([0.01, 1, 30, 900, 9000]), (BASE.nominal_mtbi_hours * 60, 5, BASE.overhead_minutes)
-    costs = expected_costs(minutes, BASE)
-    assert costs["all"].to_numpy() == pytest.approx(1 - expected_goodput(minutes, *job))
-    assert costs["all"].to_numpy() == pytest.approx(costs[["saves", "lost work", "overhead"]].sum(axis=1).to_numpy())
-
-
-def test_the_exact_costs_are_those_of_a_million_faults_drawn():
-    """The slow twin: a million times to a fault are drawn, and the saves and the kept compute of each are counted."""
-    mtbi, save, overhead, tau = BASE.nominal_mtbi_hours * 60, 5, BASE.overhead_minutes, 200
-    ran = np.random.default_rng(1).exponential(mtbi, 1_000_000)
-    whole, rest = np.divmod(ran, tau + save)
-    saves = (whole * save + np.maximum(rest - tau, 0)).mean()
-    costs = expected_costs([tau], BASE).iloc[0] * (mtbi + overhead)
-    assert costs["saves"] == pytest.approx(saves, rel=0.01)
-    assert costs["lost work"] == pytest.approx(ran.mean() - saves - tau * whole.mean(), rel=0.01)
-
-
-def test_rarer_saves_cost_less_and_lose_more_and_leave_the_overhead_alone():
-    costs = expected_costs([10, 100, 1000], BASE)
-    assert costs["saves"].is_monotonic_decreasing and costs["lost work"].is_monotonic_increasing
-    assert costs["overhead"].nunique() == 1
 
 
 def test_each_step_adds_to_the_one_before_on_the_same_axes():

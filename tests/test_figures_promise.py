@@ -84,6 +84,17 @@ def test_bars_are_burns_and_the_title_counts_what_was_missed(ax):
     assert title(ax).startswith("3 of 4 windows missed") and "in baseline 1 " in title(ax)
 
 
+def test_no_number_on_a_bar_is_crossed_by_the_line_of_the_budget(ax):
+    """A number begins at its bar's top; that of a burn just below 1 would be crossed, so it begins at the line."""
+    weeks = WEEKS["baseline"].assign(burn=[0.5, 0.8, 0.97, 1.02])
+    figures.draw_burns({"a": weeks}, ax)
+    assert [text.xy[1] for text in ax.texts[:4]] == [0.5, 0.8, 1, 1.02]
+    ax.figure.canvas.draw()
+    line = ax.transData.transform((0, 1))[1]
+    boxes = [text.get_window_extent() for text in ax.texts[:4]]
+    assert not any(box.y0 < line < box.y1 for box in boxes)
+
+
 def test_bars_of_cohorts_reach_from_low_to_high_and_the_worst_is_on_top(ax):
     figures.draw_cohorts(TABLE, ax)
     worst_first = TABLE.sort_values("mtbf_hours")

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from goodput import report
 from goodput.errors import BadInput, RunFailed
-from goodput.page import Requests, check_offline, render_output, write_report
+from goodput.page import Prose, Requests, check_offline, render_output, write_report
 from goodput.runner import Limits, run_notebook
 
 PARAMETERS = new_code_cell("seeds = 20\nmtbf_hours = 1.5", metadata={"tags": ["parameters"]})
@@ -123,6 +124,12 @@ def test_markup_in_a_formula_or_an_output_is_not_markup(tmp_path):
     stream = new_output("stream", text="<b>not bold</b>")
     page = page_of(tmp_path, "# M\n$a < b$", new_code_cell("x", outputs=[stream]))
     assert "&lt;b&gt;not bold&lt;/b&gt;" in page
+
+
+def test_an_answer_stays_folded_with_markdown_in_it():
+    html = Prose("x", []).render("<details><summary>Answer</summary>\n\nIt is **42**.\n\n</details>\n\nNext.")
+    answer = BeautifulSoup(html, "html.parser").details
+    assert answer.get_text().split() == ["Answer", "It", "is", "42."] and answer.strong.get_text() == "42"
 
 
 def test_links_to_files_outside_the_report_are_only_named(tmp_path):

@@ -43,7 +43,8 @@ def draw_sizes(table: pd.DataFrame, scenario: Scenario, ax: Axes | None = None, 
     for name, (law, hours, colour, style) in lines.items():
         ax.plot(size, law, color=colour, lw=1.2, ls=style)
         _draw_points(ax, nodes, *hours, colour, ms=5 if colour == INK else 3.5)
-        _name(ax, (size[0], law[0]) if colour == BLUE else (size[-1], law[-1]), name, colour)
+        end, up = (0, 9) if colour == BLUE else (-1, 0)  # a falling line is named above its beginning
+        _name(ax, (size[end], law[end]), name, colour, up)
     _log_axis(ax.xaxis, nodes)
     _log_axis(ax.yaxis, [hours for hours in (1, 2, 5, 10, 20, 50, 100, 200, 500) if hours < by_nodes.max() * 1.2])
     ax.set(xlabel="Nodes of the job (log scale)", ylabel="Running hours between failures (log scale)")
@@ -228,6 +229,6 @@ def _thousands(value: float, _place=None) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def _name(ax: Axes, at: tuple, text: str, colour: str) -> Annotation:
-    """Name a point at its right."""
-    return ax.annotate(text, at, (8, 0), textcoords="offset points", va="center", fontsize=9, color=colour)
+def _name(ax: Axes, at: tuple, text: str, colour: str, up: float = 0) -> Annotation:
+    """Name a point at its right, `up` points higher than that."""
+    return ax.annotate(text, at, (8, up), textcoords="offset points", va="center", fontsize=9, color=colour)

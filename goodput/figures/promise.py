@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from goodput.burn import firing_runs
-from goodput.drawing import COLOURS, HOUR, INK, SOFT, new_axes, titled
+from goodput.drawing import COLOURS, HOUR, INK, SOFT, new_axes, times_over, titled
 from goodput.repeats import rate_ratio, when_known
 from goodput.text import between, number, percent
 
@@ -22,14 +22,14 @@ def draw_burns(windows: Mapping[str, pd.DataFrame], ax: Axes | None = None, *, t
     `windows` names the run under review first, then the one that it is held against.
     """
     ax = new_axes(ax, height=3.6)
-    width = 0.8 / len(windows)
+    width, top = 0.8 / len(windows), max(1, *(table["burn"].max() for table in windows.values()))
     for place, (name, table), colour in zip(range(len(windows)), windows.items(), (BAD, CALM), strict=False):
-        bars = ax.bar(np.arange(len(table)) + place * width, table["burn"], 0.94 * width, color=colour, label=name)
-        ax.bar_label(bars, [f"{burn:.2f}" for burn in table["burn"]], padding=2, fontsize=9.5, color=INK)
+        middle = np.arange(len(table)) + place * width
+        ax.bar(middle, table["burn"], 0.94 * width, color=colour, label=name)
+        _write_burns(ax, middle, table["burn"], 0.08 * top)
     first = next(iter(windows.values()))
     middle = np.arange(len(first)) + (len(windows) - 1) * width / 2
     ax.set_xticks(middle, [f"{start:%d %b}" for start in first["start"]], fontsize=10)
-    top = max(1, *(table["burn"].max() for table in windows.values()))
     ax.set(xlabel="Window from (UTC)", ylabel="Burn (waste / budget)", ylim=(0, 1.12 * top))
     _mark_level(ax, 1, "budget\nused up")
     missed = [(name, (table["burn"] > 1).sum(), _whole(table)) for name, table in windows.items()]
@@ -163,10 +163,16 @@ def draw_alerts(alerts: pd.DataFrame, threshold: float, ax: Axes | None = None, 
     ax.fill_between(days, 0, top, where=alerts["firing"], color=BAD, alpha=0.35, lw=1.5, ec=BAD, label="firing")
     ax.set(xlabel="Days since the log began", ylabel="Burn (waste / budget)", xlim=(0, days.max()), ylim=(0, top))
     _mark_level(ax, threshold, f"threshold\n{threshold:.2f}")
-    times = len(firing_runs(alerts))
     hours = alerts["firing"].sum() * (days.iloc[1] - days.iloc[0]) * 24
-    finding = f"Fired {times} time{'s' if times != 1 else ''} in {days.max():.0f} days, for {hours:.1f} hours in all"
+    finding = f"Fired {times_over(len(firing_runs(alerts)))} in {days.max():.0f} days, for {hours:.1f} hours in all"
     return titled(ax, title or finding, legend=True)
+
+
+def _write_burns(ax: Axes, middle: np.ndarray, burns: pd.Series, letter: float) -> None:
+    """Write each burn on its bar; where the line of the budget would cross it (a `letter` is that high), above that."""
+    crossed = (burns < 1) & (burns + letter > 1)
+    for x, burn, height in zip(middle, burns, burns.mask(crossed, 1), strict=True):
+        ax.annotate(f"{burn:.2f}", (x, height), (0, 3), ha="center", va="bottom", color=INK, **NEAR)
 
 
 def _whole(windows: pd.DataFrame) -> float:

@@ -18,6 +18,7 @@ from goodput.drawing import (
     new_axes,
     present_in,
     row_labels,
+    times_over,
     titled,
     what_pieces_say,
     write_behind,
@@ -97,7 +98,7 @@ def draw_causes(causes: pd.DataFrame, spans: pd.DataFrame | None = None, ax: Axe
         ax.barh(row_labels(causes.index), cost, 0.75, color=SOFT)
     else:
         draw_stack(ax, spans.pivot_table("gpu_hours", "cause", "category", "sum", observed=False).reindex(causes.index))
-    write_behind(ax, cost, [f"{hours:,.0f} h  ({n:,.4g} times)" for hours, n in zip(cost, count)])
+    write_behind(ax, cost, [f"{hours:,.0f} h  ({times_over(n)})" for hours, n in zip(cost, count)])
     ax.set(xlabel="GPU-hours charged to the cause, and how often it struck", xlim=(0, cost.max() * 1.25))
     finding = f"{cost.index[0]} cost most: {percent(cost.iloc[0] / cost.sum(), 0)} of {cost.sum():,.0f} GPU-hours,"
     finding += f" in {count.iloc[0]:,.4g} of {count.sum():,.4g} interruptions"
@@ -118,5 +119,6 @@ def draw_burn(windows: pd.DataFrame, ax: Axes | None = None, *, title=None):
     where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     ax.annotate("budget\njust used up", (1, 1), (4, 0), va="center", fontsize=8.5, color=INK, **where)
     ax.set(xlabel="Days from the first event; colour: what used most of the budget", ylabel="Burn (waste / budget)")
-    missed = f"{(windows['burn'] > 1).sum()} of {len(windows)} windows used more than their error budget"
-    return titled(ax, title or missed, legend=True)
+    missed = (windows["burn"] > 1).sum()
+    finding = f"{missed} of {len(windows)} windows used more than their error budget"
+    return titled(ax, title or (finding if missed else f"{len(windows)} windows, none over its error budget"), True)

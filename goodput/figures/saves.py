@@ -7,7 +7,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from goodput.checkpoint import daly_interval, expected_goodput, first_order_goodput, optimal_interval, young_interval
+from goodput.checkpoint import (
+    daly_interval,
+    expected_costs,
+    expected_goodput,
+    first_order_goodput,
+    optimal_interval,
+    young_interval,
+)
 from goodput.drawing import (
     COLOURS,
     INK,
@@ -70,7 +77,7 @@ def draw_build_up(table: pd.DataFrame, scenario: Scenario, steps: int = 4, ax: A
     points of a sweep. The axes keep their limits from step to step, so that slides can be laid over each other.
     """
     minutes = np.geomspace(table["value"].min(), table["value"].max(), 500)
-    costs = 100 * expected_costs(minutes, scenario)
+    costs = 100 * pd.DataFrame(expected_costs(minutes, *_job(scenario), scenario.overhead_minutes), index=minutes)
     most = max(costs["all"].max(), 100 - 100 * table["goodput_low"].min())
     ax = new_axes(ax, height=4)
     _draw_costs(ax, costs, steps)
@@ -124,29 +131,6 @@ def valley_of(curve: pd.Series) -> Valley:
     near = curve.index[curve > curve.max() - 0.01]
     low, high = float(near.min()), float(near.max())
     return Valley(float(curve.idxmax()), low, high, high / low)
-
-
-def expected_costs(minutes: np.ndarray, scenario: Scenario) -> pd.DataFrame:
-    """Return what each interval costs by the exact model, as shares: `saves`, `lost work`, `overhead`, and `all`.
-
-    With M the mtbi, C the save, O the overhead and x = (tau + C) / M, a cycle of M + O holds M exp(-tau / M)
-    (1 - exp(-C / M)) / (1 - exp(-x)) of saves, also those cut short, and tau / (exp(x) - 1) of compute that is kept;
-    the rest of M is lost. `all` is 1 less `expected_goodput`, with the same assumptions.
-
-    >>> from goodput.scenario import load_scenario
-    >>> (100 * expected_costs([30, 90], load_scenario("baseline"))).round(2)
-          saves  lost work  overhead    all
-    30.0  13.52       1.85      3.73  19.10
-    90.0   4.81       5.05      3.73  13.59
-    """
-    mtbi, save = _job(scenario)
-    overhead = scenario.overhead_minutes
-    minutes = np.asarray(minutes, float)
-    both = (minutes + save) / mtbi
-    saves = mtbi * np.exp(-minutes / mtbi) * np.expm1(-save / mtbi) / np.expm1(-both)
-    lost = mtbi - saves - minutes / np.expm1(both)
-    costs = pd.DataFrame({"saves": saves, "lost work": lost, "overhead": overhead}, index=minutes) / (mtbi + overhead)
-    return costs.assign(all=costs.sum(axis=1))
 
 
 def _job(scenario: Scenario) -> tuple[float, float]:
