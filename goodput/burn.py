@@ -34,6 +34,8 @@ def burn_threshold(rule: Rule, slo_window_hours: float) -> float:
     >>> round(burn_threshold(WORKBOOK[0], 30 * 24), 2), round(burn_threshold(WORKBOOK[0], 28 * 24), 2)
     (14.4, 13.44)
     """
+    if not np.all(np.asarray(rule.long_hours) > 0):
+        raise BadInput(f"burn: long_hours={np.min(rule.long_hours)} must be above 0")
     return rule.budget_share * slo_window_hours / rule.long_hours
 
 

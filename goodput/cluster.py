@@ -64,13 +64,14 @@ def _tape(scenario: Scenario, seed: int, cohort_name: str, cohort: int, cause: i
         if now > horizon:
             break
     at, slot, repair = (np.concatenate(column) for column in zip(*blocks, strict=True))
-    count = np.searchsorted(at, horizon)
+    count, last = np.searchsorted(at, horizon), 24 * scenario.days + 1
     return (
         np.rint(at[:count] * US_PER_HOUR).astype("int64"),
         (slot[:count] * scenario.job.nodes).astype("int64"),
         np.full(count, cohort),
         np.full(count, cause),
-        np.rint(repair[:count] * scenario.repair.mean_hours * US_PER_HOUR).astype("int64"),
+        # what outlasts the run is cut: microseconds are int64
+        np.rint(np.minimum(repair[:count] * scenario.repair.mean_hours, last) * US_PER_HOUR).astype("int64"),
     )
 
 

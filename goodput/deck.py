@@ -25,7 +25,7 @@ from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
 from goodput.errors import BadInput
-from goodput.page import TEMPLATES, Prose, check_offline, render_output, slugify, template
+from goodput.page import TEMPLATES, Prose, check_offline, render_output, slugify, store_page, template
 from goodput.projector import TITLE, fit_to_slide
 from goodput.report import BUILD, NOTEBOOKS, Out, announced, find_notebooks, short
 from goodput.runner import run_notebook
@@ -221,10 +221,7 @@ def write_deck(executed_notebooks: list[Path], out: Path) -> Path:
     # The programs are reveal.js's own and fetch nothing; what the notebooks bring is looked through without them.
     check_offline(template("deck.html.j2").render(page, programs=[]))
     programs = [reveal("dist/reveal.js"), reveal("plugin/notes/notes.js")]
-    out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(template("deck.html.j2").render(page, programs=programs), encoding="utf-8")
-    return out
+    return store_page(template("deck.html.j2").render(page, programs=programs), Path(out))
 
 
 app = typer.Typer(add_completion=False, help=(__doc__ or "").splitlines()[0])

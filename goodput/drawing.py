@@ -45,7 +45,9 @@ def titled(ax: Axes, title: str, legend: bool = False) -> Axes:
     if legend and ax.get_legend_handles_labels()[0]:
         row = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2, "frameon": False, "fontsize": 9}
         ax.legend(ncols=7, handlelength=1, handleheight=1, handletextpad=0.4, columnspacing=1.2, **row)
-    ax.set_title(title, loc="left", pad=26 if legend else 10, fontsize=10.5, fontweight="bold", color=INK)
+    ax.set_title(
+        title, loc="left", pad=26 if legend else 10, fontsize=10.5, fontweight="bold", color=INK, parse_math=False
+    )
     if ax.get_xscale() == "linear" and max(map(abs, ax.get_xlim())) > 1000:
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     return ax

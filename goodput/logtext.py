@@ -54,8 +54,15 @@ def iso(time: pd.Timestamp) -> str:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that is moved to `path` when the block ends well, and is gone when it does not."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Yield a file that is moved to `path` when the block ends well, and is gone when it does not.
+
+    A link stays one, and so does a device or a pipe as /dev/null: what cannot be replaced is written as it is.
+    """
+    if not path.name or path.is_dir():
+        raise BadInput(f"{path}: file must be writable: Is a directory")
+    special = path.exists() and not path.is_file()
+    place = path if special else path.resolve()
+    aside = path if special else place.with_name(f".{place.name}.{os.getpid()}")
     try:
         # mtime=0: the same log gives the same bytes
         with (
@@ -63,8 +70,10 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if path.suffix == ".gz" else raw as file,
         ):
             yield file
-        aside.replace(path)
+        if not special:
+            aside.replace(place)
     except OSError as error:
         raise BadInput(f"{path}: file must be writable: {error.strerror or error}") from None
     finally:
-        aside.unlink(missing_ok=True)
+        if not special:
+            aside.unlink(missing_ok=True)

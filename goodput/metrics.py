@@ -57,12 +57,14 @@ class Mean(NamedTuple):
 
 
 def mean_interval(values, confidence: float = CONFIDENCE) -> Mean:
-    """Return the mean of independent replications with its Student-t interval.
+    """Return the mean of independent replications with its Student-t interval; all NaN where there are none.
 
     >>> mean_interval([1.0, 2.0, 3.0])  # doctest: +ELLIPSIS
     Mean(mean=2.0, low=-0.48413..., high=4.48413..., p10=1.2, p90=2.8, count=3)
     """
     values = np.asarray(values, float)
+    if not len(values):
+        return Mean(*[np.nan] * 5, 0)
     mean, count = float(values.mean()), len(values)
     half = np.nan
     if count > 1:

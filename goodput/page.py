@@ -21,6 +21,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from goodput.errors import BadInput
+from goodput.logtext import written_whole
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -39,10 +40,23 @@ def write_report(executed_notebooks: list[Path], out: Path) -> Path:
     sections = [render_section(path, slugs) for path in paths]
     html = template("report.html.j2").render(sections=sections, css=page_css())
     check_offline(html)
-    out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(html, encoding="utf-8")
+    return store_page(html, Path(out))
+
+
+def store_page(html: str, out: Path) -> Path:
+    """Return `out` with a page in it, whole or not at all; its folder is made."""
+    make_folder(out.parent)
+    with written_whole(out) as file:
+        file.write(html.encode("utf-8", "replace"))
     return out
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, or refuse a place where none can be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: folder must be writable: {error.strerror} (--out names another)") from None
 
 
 def template(name: str, autoescape: bool = False) -> jinja2.Template:

@@ -142,7 +142,7 @@ class Panel:
             self.toml_file.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(self.toml_file) as file:
                 file.write(text.encode())
-        except (BadInput, OSError) as error:
+        except (OSError, ValueError, TypeError) as error:  # as of a None, which TOML cannot say
             self._say(f"Nothing was written. {error}", wrong=True)
         else:
             self._say(f"Written to {self.toml_file}")
@@ -205,9 +205,9 @@ def headline_html(answer: Answer) -> str:
         ("Goodput", *(percent(row["goodput"]) for row in (base, last))),
         ("95 % interval of the mean", *(_interval(row) for row in (base, last))),
         ("Waste, GPU-hours a run", *(f"{hours:,.0f}" for hours in money["waste_gpu_hours"].iloc[[0, -1]])),
-        ("Waste, $ a run", *(f"{paid:,.0f}" for paid in money["paid_for_waste"].iloc[[0, -1]])),
+        ("Waste, $ a run", *(number(paid, 0) for paid in money["paid_for_waste"].iloc[[0, -1]])),
         ("Spares, GPU-hours a run", *(f"{hours:,.0f}" for hours in money["spare_gpu_hours"].iloc[[0, -1]])),
-        ("$ a productive GPU-hour*", *(f"{paid:.3f}" for paid in money.iloc[[0, -1], -1])),
+        ("$ a productive GPU-hour*", *(number(paid, 3) for paid in money.iloc[[0, -1], -1])),
     ]
     head = ("", answer.base.name, "what if")
     body = "".join(_html_row("td", row) for row in rows)

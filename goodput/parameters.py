@@ -5,6 +5,7 @@ Like the door of a workshop: what is not on the list, or has the wrong shape, st
 
 import ast
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from pydantic import ConfigDict, ValidationError, create_model
 
 from goodput.errors import BadInput, problem_of
 
-LONGEST_NAME = 120
+LONGEST_NAME = 120  # bytes: a file system counts those, not letters
 INJECTED = "# Parameters"  # how papermill opens the cell that it puts in
 
 
@@ -40,6 +41,19 @@ def check_parameters(namespace: Mapping[str, Any]) -> None:
         model.model_validate({name: namespace[name] for name in declared})
     except ValidationError as error:
         raise BadInput(f"parameters: {problem_of(error)}") from None
+    for name in declared:
+        check_that(namespace[name] != [], f"{name}=[] must be a list that is not empty")
+
+
+def check_that(is_so: bool, rule: str) -> None:
+    """Refuse parameters that do not go together, or that the notebook has no answer to; `rule` is what they must be.
+
+    >>> check_that(0 > 1, "page_hours=0 must be above 0")
+    Traceback (most recent call last):
+    goodput.errors.BadInput: parameters: page_hours=0 must be above 0
+    """
+    if not is_so:
+        raise BadInput(f"parameters: {rule}")
 
 
 def check_name(name: str, value: Any, known: list[str], where: str = "parameters") -> None:
@@ -63,10 +77,14 @@ def parse_parameters(pairs: list[str]) -> dict[str, Any]:
         if not (name and equals):
             raise BadInput(f"parameters: {pair!r} must be name=value, as in seeds=50")
         try:
-            found[name.strip()] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            said = " ".join(str(error).split())
-            raise BadInput(f"parameters: {pair!r} must have a value that reads as YAML: {said}") from None
+            found[name.strip()] = value = yaml.safe_load(text)
+            # papermill keeps it in the notebook, which is JSON in UTF-8
+            json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+        except RecursionError:
+            raise BadInput(f"parameters: {pair[:60]!r}... must be nested less deeply") from None
+        except (yaml.YAMLError, ValueError, TypeError) as error:  # a ValueError for a date that is none
+            said, shown = " ".join(str(error).split()), pair if len(pair) < 200 else f"{pair[:60]}..."
+            raise BadInput(f"parameters: {shown!r} must have a value that reads as YAML: {said}") from None
     return found
 
 
@@ -82,10 +100,10 @@ def name_of_run(stem: str, parameters: Mapping[str, Any]) -> str:
         return stem
     parts = [f"{name}={_plain(value)}" for name, value in parameters.items()]
     name = "__".join([stem.split("__")[0], *parts])
-    if len(name) <= LONGEST_NAME:
+    if len(name.encode()) <= LONGEST_NAME:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: LONGEST_NAME - 9]}-{mark}"
+    return f"{name.encode()[: LONGEST_NAME - 9].decode(errors='ignore')}-{mark}"
 
 
 def _plain(value: Any) -> str:

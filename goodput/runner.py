@@ -46,10 +46,15 @@ LIMITS = Limits()
 
 
 def check_parameters(path: Path, parameters: dict | None) -> None:
-    """Refuse a parameter that the notebook does not declare; papermill would only warn and run without it."""
+    """Refuse what is no notebook, and a parameter that it does not declare; papermill would only warn of that."""
+    try:
+        nbformat.validate(nbformat.read(path, as_version=4))
+        known = list(papermill.inspect_notebook(path)) if parameters else []
+    except Exception as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"{path.name}: must be a notebook that can be run: {said[:200]}") from None
     if not parameters:
         return
-    known = list(papermill.inspect_notebook(path))
     for name, value in parameters.items():
         check_name(name, value, known, path.name)
 

@@ -216,6 +216,8 @@ class Scenario(Part):
 
 
 def _put(data: dict, path: str, value: Any) -> None:
+    if not isinstance(path, str):
+        raise BadInput(f"scenario: {path!r} must be a dotted path, as pool.spares")
     *parents, key = path.split(".")
     for parent in parents:
         data = data.setdefault(parent, {})

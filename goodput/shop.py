@@ -59,12 +59,14 @@ def pooled_mean(sums, counts, confidence: float = CONFIDENCE) -> Mean:
 
     The ratio estimator over independent runs; its variance is that of what each run adds to the sum beyond its share,
     sums - ratio x counts (W. G. Cochran, Sampling Techniques, 1977, sec. 6.3). Waits of one run hang together, so they
-    are no evidence of their own. `p10` and `p90` are of the runs' own ratios.
+    are no evidence of their own. `p10` and `p90` are of the runs' own ratios. All are NaN where nothing was counted.
 
     >>> pooled_mean([10.0, 30.0, 20.0], [1, 3, 2])  # each run says 10
     Mean(mean=10.0, low=10.0, high=10.0, p10=10.0, p90=10.0, count=3)
     """
     sums, counts = np.asarray(sums, float), np.asarray(counts, float)
+    if not counts.any():
+        return Mean(*[np.nan] * 5, len(counts))
     ratio, runs, some = sums.sum() / counts.sum(), len(sums), counts > 0
     half = np.nan
     if runs > 1:

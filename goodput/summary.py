@@ -19,6 +19,7 @@ from goodput.errors import BadInput
 from goodput.experiment import cause_means, compare, experiment, wide_runs
 from goodput.figures import draw_causes, draw_differences, draw_goodput, draw_waste
 from goodput.metrics import Mean, mean_interval
+from goodput.page import make_folder
 from goodput.results import DIGITS, ROOT, SEEDS
 from goodput.scenario import SEVEN, load_scenario
 from goodput.sheet import Figures, Part, Table, Tile, codes, paragraph, unbroken, write_sheet
@@ -41,6 +42,7 @@ SOURCES = {
 
 def write_summary(out: Path = OUT, seeds: int = SEEDS, runs: pd.DataFrame | None = None) -> Path:
     """Return `out`, the page of the seven scenarios with replications 1 to `seeds`; `runs` where they are at hand."""
+    make_folder(Path(out).parent)  # before the long run
     runs = experiment([load_scenario(name) for name in SEVEN], seeds) if runs is None else runs
     table, causes, figures = compare(runs).round(DIGITS), cause_means(runs).round(DIGITS), Figures("seven")
     parts = [
@@ -51,7 +53,6 @@ def write_summary(out: Path = OUT, seeds: int = SEEDS, runs: pd.DataFrame | None
         Part("assumptions", "What the baseline assumes", [paragraph(described(BASE)), _assumptions()]),
     ]
     content = {"tiles": tiles(table, runs), "parts": parts, "lead": _lead(runs), "sources": sources(), "seeds": seeds}
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
     title = "The seven scenarios: which change buys most goodput?"
     return write_sheet(Path(out), "summary.html.j2", title=title, version=goodput.__version__, **content)
 

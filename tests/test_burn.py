@@ -311,3 +311,8 @@ def test_an_interval_of_targets_is_that_of_the_jobs_and_not_of_the_windows():
     one, two = (targets_met(table, [0.8]).iloc[0] for table in (few, many))
     assert (one["low"], one["high"]) == pytest.approx((two["low"], two["high"]))
     assert one["high"] - one["low"] > 0.6
+
+
+def test_an_alert_window_of_no_length_is_refused():
+    with pytest.raises(BadInput, match="burn: long_hours=0 must be above 0"):
+        burn_threshold(Rule(0.02, 0), 672)

@@ -268,3 +268,11 @@ def test_a_figure_of_many_rows_stays_taller_and_titles_of_panels_stay(hooked):
     figure.draw_without_rendering()
     assert figure.get_size_inches().tolist() == pytest.approx([INCHES[0], 3.6])
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["left", "right"]
+
+
+def test_a_deck_that_cannot_take_its_place_is_refused_in_one_line(tmp_path):
+    (tmp_path / "slides.html").mkdir()
+    cell = new_markdown_cell("## A slide\n\nSaid.", metadata={"slideshow": {"slide_type": "slide"}})
+    nbformat.write(new_notebook(cells=[cell]), tmp_path / "talk.ipynb")
+    with pytest.raises(BadInput, match=r"slides.html: file must be writable: Is a directory"):
+        write_deck([tmp_path / "talk.ipynb"], tmp_path / "slides.html")

@@ -351,3 +351,10 @@ def test_valleys_are_thick_where_they_are_within_a_point_of_their_best(ax):
         assert line.get_xdata().tolist() == near.tolist()
     assert ax.get_title(loc="left").startswith("The valley moves from 91 to 30 minutes and widens")
     assert {"5", "90", "300"} <= {tick.get_text() for tick in ax.get_xticklabels()}
+
+
+def test_a_name_with_dollar_signs_is_no_formula():
+    causes = pd.DataFrame({"cause": ["$a_{$", "$\\foo$"], "count": [1, 2], "gpu_hours": [2.0, 1.0]})
+    ax = figures.draw_causes(causes)
+    ax.figure.savefig(BytesIO())
+    assert ax.get_title(loc="left").startswith("$a_{$ cost most")

@@ -7,6 +7,7 @@ import pytest
 
 from goodput import drawing, figures
 from goodput.attribution import CATEGORIES, ledger, spans
+from goodput.errors import BadInput
 from goodput.events import make_log
 from goodput.figures.closeup import MINUTE, RULES, fault_time, log_of_stories, spread, tell_lines
 
@@ -197,3 +198,10 @@ def test_stories_keep_their_order_and_a_line_goes_between_two():
     assert log["job"].cat.categories.tolist() == ["z", "a"]
     assert log["event"].tolist() == ["start", "interrupt", "end", "start", "interrupt", "detected", "end"]
     assert (log["time"].astype("int64") // 60_000_000).tolist() == [0, 10, 15, 0, 10, 15, 22]
+
+
+@pytest.mark.parametrize("interruption", [-1, 1])
+def test_an_interruption_that_the_run_does_not_have_is_refused_with_those_it_has(interruption):
+    one = pd.DataFrame({"interruption": [-1, 0, -1]})
+    with pytest.raises(BadInput, match=f"interruption={interruption} must be 0 to 0, counted from 0"):
+        figures.draw_minutes(one, interruption)

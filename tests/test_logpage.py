@@ -3,13 +3,15 @@
 import json
 import re
 import sys
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 from bs4 import BeautifulSoup
 
 from goodput import cli, logpage
-from goodput.logtext import log_text
+from goodput.errors import BadInput
+from goodput.logtext import log_text, written_whole
 from goodput.page import Requests
 from goodput.scenario import load_scenario
 from goodput.simulate import simulate
@@ -220,3 +222,18 @@ def test_findings_are_counted_by_kind(soup):
     page = soup([*rows[:1], *[{"time": 60 + at, "job": "a", "event": "nonsense"} for at in range(4)], *rows[1:]])
     (row,) = [row for row in rows_of(page, "findings") if row[0] == "warning: unknown-event"]
     assert row[2] == "4" and ":2: " in row[1]
+
+
+def test_a_link_to_a_device_stays_one_and_the_page_goes_into_it(tmp_path):
+    link = tmp_path / "null.html"
+    link.symlink_to("/dev/null")
+    with written_whole(link) as file:
+        file.write(b"page")
+    assert link.is_symlink() and Path("/dev/null").is_char_device() and list(tmp_path.iterdir()) == [link]
+
+
+def test_an_output_without_a_name_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="file must be writable"), written_whole(Path()) as file:
+        file.write(b"page")
+    assert not list(tmp_path.iterdir())

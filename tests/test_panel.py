@@ -1,6 +1,7 @@
 """The panel: what a dial does is said in numbers, what does not go together in words, and later moves win."""
 
 import asyncio
+import re
 
 import nbformat
 import pytest
@@ -119,3 +120,19 @@ def test_moves_one_after_the_other_give_what_moves_at_once_give(panel):
     panel.dials["job.restart_minutes"].value = 5
     at_once = Panel("baseline", {"pool.spares": 8, "job.restart_minutes": 5}, seeds=2)
     assert panel.headline.value == at_once.headline.value
+
+
+@pytest.mark.parametrize(
+    ("overrides", "toml_file"), [({"job_failures.mtbi_hours": None}, "mine.toml"), ({}, "a\0b.toml"), ({}, "")]
+)
+def test_what_cannot_be_written_is_said_and_leaves_no_file(tmp_path, monkeypatch, overrides, toml_file):
+    monkeypatch.chdir(tmp_path)
+    panel = Panel(overrides=overrides, seeds=1, toml_file=toml_file)
+    panel.write.click()
+    assert "Nothing was written" in panel.status.value and not list(tmp_path.iterdir())
+
+
+def test_an_answer_without_bounds_shows_no_number():
+    """A single seed has no interval, and a price that large no sum."""
+    said = Panel(overrides={"pool.spares": 8}, seeds=1, price_per_gpu_hour=1e308).headline.value
+    assert not re.search(r"\b(nan|inf)\b", said) and ">-<" in said

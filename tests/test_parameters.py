@@ -89,3 +89,24 @@ def test_the_name_of_an_output_gives_way_to_new_parameters_and_never_leaves_its_
 def test_long_parameters_that_differ_at_their_end_have_names_that_differ():
     one, other = (name_of_run("40_your_log", {"log": "x" * 300 + end}) for end in "ab")
     assert one != other and max(len(one), len(other)) <= 120
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["2024-13-45", "9" * 5000, "[" * 3000, "&a [*a]", "2024-01-01", "{1: 2, a: 3}", "!!set {a, b}", r'"\uD83D"'],
+)
+def test_a_value_that_a_notebook_cannot_keep_is_refused_in_one_short_line(value):
+    """No such day; too many digits, too deep, within itself; a date, keys that have no order, a set; no UTF-8."""
+    with pytest.raises(BadInput, match=r"must have a value that reads as YAML|must be nested less") as refused:
+        parse_parameters([f"a={value}"])
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
+
+
+def test_the_name_of_an_output_is_short_enough_in_bytes():
+    name = name_of_run("40_your_log", {"log": "作" * 300})
+    assert len(name.encode()) <= 120 and name.startswith("40_your_log__log=作")
+
+
+def test_a_list_of_nothing_is_refused():
+    with pytest.raises(BadInput, match=r"^parameters: scenarios=\[\] must be a list that is not empty"):
+        check_parameters(namespace(scenarios=[]))

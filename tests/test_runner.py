@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from goodput.errors import RunFailed
+from goodput.errors import BadInput, RunFailed
 from goodput.runner import Limits, run_notebook
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ def test_a_parameter_for_a_notebook_without_a_parameters_cell_is_refused_and_not
 @pytest.mark.parametrize(
     ("pair", "rule"),
     [
-        ("sedes=5", "sedes=5 must be one of: scenarios, example, seeds, many_seeds"),
+        ("sedes=5", "sedes=5 must be one of: scenarios, overrides, example, seeds, many_seeds"),
         ("seeds=ten", "parameters: seeds='ten' must be a whole number"),
         ("scenarios=[baseline, no-such]", "scenario: 'no-such' must be a file or known"),
     ],
@@ -179,3 +179,21 @@ def test_another_user_writes_a_report_where_told_and_nothing_anywhere_else(share
     assert [(path.name, path.stat().st_uid) for path in shared.iterdir()] == [("log.html", 12345)]
     refused = as_other(python, "-m", "goodput", "report", log, "-o", ROOT / "log.html", **settings)
     assert refused.returncode == 2 and "file must be writable" in said(refused) and not (ROOT / "log.html").exists()
+
+
+@pytest.mark.parametrize("text", ["", "no notebook", "[1]", "{}"])
+def test_what_is_no_notebook_is_refused_in_one_line_and_leaves_nothing(tmp_path, text):
+    path = tmp_path / "E99.ipynb"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"^E99.ipynb: must be a notebook that can be run: [^\n]+$"):
+        run_notebook(path, tmp_path / "out" / "E99.ipynb")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_notebook_that_names_no_kernel_is_refused_a_parameter_in_one_line(tmp_path):
+    path = write(tmp_path / "E98.ipynb", ("seeds: int = 1", "parameters"))
+    notebook = nbformat.read(path, as_version=4)
+    del notebook.metadata["kernelspec"]
+    nbformat.write(notebook, path)
+    with pytest.raises(BadInput, match=r"^E98.ipynb: must be a notebook that can be run: No kernel name"):
+        run_notebook(path, tmp_path / "out" / "E98.ipynb", {"seeds": 2})

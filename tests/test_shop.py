@@ -123,3 +123,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
 
 def test_one_run_alone_has_no_interval():
     assert np.isnan(pooled_mean([6], [2]).low)
+
+
+def test_of_nothing_there_is_no_mean():
+    assert np.isnan(pooled_mean([0.0, 0.0], [0, 0])[:5]).all() and np.isnan(mean_interval([])[:5]).all()
+    assert (pooled_mean([0.0, 0.0], [0, 0]).count, mean_interval([]).count) == (2, 0)

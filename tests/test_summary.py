@@ -187,3 +187,10 @@ def test_the_ink_of_figures_is_that_of_the_page(soup):
 def test_how_it_was_made_can_be_done_again(soup):
     assert f"python -m goodput.summary --seeds {SEEDS}" in soup.get_text()
     assert read_toml(SCENARIOS / "baseline.toml", "baseline")["days"] == 28
+
+
+def test_a_place_that_cannot_be_is_refused_before_anything_is_played(tmp_path, monkeypatch):
+    monkeypatch.setattr("goodput.summary.experiment", lambda *_: pytest.fail("played"))
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match=r"file: folder must be writable: File exists \(--out names another\)"):
+        write_summary(tmp_path / "file" / "page.html", seeds=2)

@@ -127,3 +127,14 @@ def test_a_point_of_the_valley_lies_on_its_curve_where_no_node_is_waited_for():
     assert abs(100 * row["goodput"] - said) < 4 * error
     ax = draw_valley(plenty)
     assert ax.get_ylim()[0] == 0 and "gives away" in ax.get_title(loc="left")
+
+
+def test_a_path_that_is_no_text_is_refused():
+    with pytest.raises(BadInput, match="scenario: 1 must be a dotted path"):
+        ask(BASE, {1: 2}, seeds=1)
+
+
+def test_a_repair_longer_than_any_clock_is_one_that_never_ends():
+    """A mean of a billion hours is past what 64 bits of microseconds hold: the node stays away, as with a million."""
+    ages, longer = (ask(BASE.but({"repair.mean_hours": hours}), {}, seeds=1).table for hours in (1e7, 1e12))
+    assert ages["goodput"].equals(longer["goodput"])

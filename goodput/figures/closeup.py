@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from goodput.attribution import US_PER_HOUR
 from goodput.drawing import DARK, INK, SOFT, as_words, charged_to, draw_boxes, new_axes, titled
+from goodput.errors import BadInput
 from goodput.events import JOB_EVENTS, make_log
 
 MINUTE = pd.Timedelta(minutes=1)
@@ -35,6 +36,10 @@ def draw_minutes(
     Above the band stands what was charged to an interruption, below it the rest: each stretch with its minutes and
     GPU-hours. A stretch that the edge of the figure cuts is named with its whole length.
     """
+    last = spans["interruption"].max()
+    if not 0 <= interruption <= last:
+        rule = f"0 to {last}, counted from 0" if last >= 0 else "of a run that was interrupted"
+        raise BadInput(f"interruption={interruption} must be {rule}")
     mine = spans[spans["interruption"] == interruption]
     fault = fault_time(mine)
     begin, end = mine["start"].min() - before_minutes * MINUTE, mine["end"].max() + after_minutes * MINUTE

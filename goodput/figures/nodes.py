@@ -49,8 +49,9 @@ def draw_sizes(table: pd.DataFrame, scenario: Scenario, ax: Axes | None = None, 
     _log_axis(ax.yaxis, [hours for hours in (1, 2, 5, 10, 20, 50, 100, 200, 500) if hours < by_nodes.max() * 1.2])
     ax.set(xlabel="Nodes of the job (log scale)", ylabel="Running hours between failures (log scale)")
     first, last = table.loc[table["nodes"].idxmin()], table.loc[table["nodes"].idxmax()]
-    times = f"{last['nodes'] / first['nodes']:g} times the nodes, {first['mtbi_hours'] / last['mtbi_hours']:.1f} times"
-    finding = f"{times} the interruptions: an MTBI of {first['mtbi_hours']:.1f} and {last['mtbi_hours']:.1f} hours"
+    longest, shortest = float(first["mtbi_hours"]), float(last["mtbi_hours"])
+    times = f"{last['nodes'] / first['nodes']:g} times the nodes, {longest / shortest:.1f} times"
+    finding = f"{times} the interruptions: an MTBI of {longest:.1f} and {shortest:.1f} hours"
     return titled(ax, title or finding)
 
 
@@ -207,7 +208,7 @@ def _ends(table: pd.DataFrame, name: str) -> np.ndarray:
 
 
 def _draw_points(ax: Axes, x, y, low, high, colour: str, label: str | None = None, ms: float = 4.5) -> None:
-    y, low, high = (np.asarray(each, float) for each in (y, low, high))
+    y, low, high = (np.where(np.isfinite(each), each, np.nan) for each in (y, low, high))
     ax.errorbar(x, y, [y - low, high - y], fmt="o", color=colour, ms=ms, capsize=3, lw=1.2, label=label, zorder=3)
 
 

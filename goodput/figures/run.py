@@ -100,6 +100,8 @@ def draw_causes(causes: pd.DataFrame, spans: pd.DataFrame | None = None, ax: Axe
         draw_stack(ax, spans.pivot_table("gpu_hours", "cause", "category", "sum", observed=False).reindex(causes.index))
     write_behind(ax, cost, [f"{hours:,.0f} h  ({times_over(n)})" for hours, n in zip(cost, count)])
     ax.set(xlabel="GPU-hours charged to the cause, and how often it struck", xlim=(0, cost.max() * 1.25))
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)  # a name in a log is no formula
     finding = f"{cost.index[0]} cost most: {percent(cost.iloc[0] / cost.sum(), 0)} of {cost.sum():,.0f} GPU-hours,"
     finding += f" in {count.iloc[0]:,.4g} of {count.sum():,.4g} interruptions"
     return titled(ax, title or finding, legend=spans is not None)
