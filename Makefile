@@ -1,7 +1,7 @@
 # Everything runs in one environment, .venv, made on first use from requirements.lock.
 #   PYTHON=python3.12   which Python a new environment gets (3.11 to 3.13; `make clean` first to change it)
 #   VENV=build/other    another environment
-#   NAMES="01 03"       only these notebooks, for `run` and `notebooks`
+#   NAMES="30 31"       only these notebooks, for `run` and `notebooks`
 #   OUT=/elsewhere      where results go, in place of build/
 
 .DEFAULT_GOAL := help
@@ -59,7 +59,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(INSTALL) -r requirements.lock
 	@$(INSTALL) --no-deps -e .
 	@mkdir -p "$(IPYTHONDIR)/profile_default" "$(MPLCONFIGDIR)"
-	@echo 'get_config().IPKernelApp.log_level = 40  # no start-up noise' \
+	@echo 'get_config().IPKernelApp.log_level = 50  # no start-up noise' \
 	  >"$(IPYTHONDIR)/profile_default/ipython_kernel_config.py"
 	@touch "$(INSTALLED)"
 

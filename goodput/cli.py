@@ -143,6 +143,7 @@ def report(
     found, data = take_apart(log, findings, since, until, timezone, slo, window_hours, exclude)
     with catch_warnings(action="ignore"):  # of a name in letters that matplotlib's own font lacks
         write_page(found, data, output, price)
+    _print(f"{output}  {output.stat().st_size / 1e6:.1f} MB")
 
 
 @app.command()

@@ -7,6 +7,7 @@ How a notebook marks its cells: `slideshow.slide_type` in their metadata, which 
   title of its section and the last sentence before it. A Markdown cell starts one at each heading, with its list, or
   else its first sentence; all of it goes into the notes. The cell with the H1 makes two: its answer's first
   sentence, and its question.
+  A `lead` beside the mark is said below the heading in place of that sentence; a `title` is the heading.
 * `fragment` adds to the slide at the next key, `-` at once.
 * `notes` is for the speaker. What stands before a heading belongs to the slide before, what follows it to the next.
 * A cell without a mark, or with `skip`, is left out.
@@ -24,6 +25,8 @@ import typer
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
+from goodput.attribution import CATEGORIES
+from goodput.drawing import as_words
 from goodput.errors import BadInput
 from goodput.page import TEMPLATES, Prose, check_offline, render_output, slugify, store_page, template
 from goodput.projector import TITLE, fit_to_slide
@@ -134,8 +137,10 @@ class Talk:
             return self.note(html)
         html = fit_tables(html, f"{self.name}: cell {cell.id}")
         if kind in ("slide", "subslide"):
-            lead = "" if "<figure" in html else self.prose.render(self.lead)
-            return self.start(cell.id, title or self.section, lead + html, "outputs")
+            own = cell.metadata.slideshow
+            lead = own.get("lead", "" if "<figure" in html else self.lead)
+            heading = own.get("title", title or self.section)
+            return self.start(cell.id, heading, (self.prose.render(lead) if lead else "") + html, "outputs")
         return self.show(f"<h3>{title}</h3>{html}" if title else html, kind)
 
     def start(self, anchor: str, heading: str, html: str, kind: str) -> None:
@@ -197,7 +202,21 @@ def join_headings(table: BeautifulSoup) -> None:
         rows[0].th.string = rows[1].th.get_text()
         rows[1].decompose()
     for cell in table.thead("th") if table.thead else []:
-        cell.string = cell.get_text().replace("_", " ")
+        cell.string = cell.get_text().replace("_", " ").replace("gpu hours", "GPU-hours")
+    for cell in table("td") + table("th"):
+        cell.string = as_read(cell.get_text())
+
+
+def as_read(text: str) -> str:
+    """Return a cell of a table as a person writes it: thousands apart, a true minus, a category in words.
+
+    >>> as_read("-101387"), as_read("-0.50"), as_read("lost_work"), as_read("True")
+    ('−101,387', '−0.50', 'lost work', 'yes')
+    """
+    if re.fullmatch(r"-?\d{5,}", text):
+        text = f"{int(text):,}"
+    words = {"True": "yes", "False": "no", **{name: as_words(name) for name in CATEGORIES}}
+    return words.get(text, re.sub(r"^-(?=\d)", "−", text))
 
 
 def reveal(name: str) -> str:

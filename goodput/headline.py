@@ -7,7 +7,7 @@ import numpy as np
 from goodput.analysis import Analysis
 from goodput.errors import BadInput
 from goodput.sheet import Tile
-from goodput.text import between, number, percent, printable
+from goodput.text import between, number, percent, printable, whole
 
 
 def check_price(price: float | None, unit: str) -> None:
@@ -42,11 +42,11 @@ def tiles(found: Analysis, data: dict[str, Any], price: float | None) -> list[Ti
     """Return the headline numbers, each with its unit, and its interval or count; `price` is that of a GPU-hour."""
     unit, hours, held = found.unit, data["gpu_hours"], data["held_gpu_hours"]
     waste = held - hours["productive"]
-    kept = f"{number(hours['productive'], 0)} of {number(held, 0)} {unit} trained the model"
+    kept = f"{whole(hours['productive'])} of {whole(held)} {unit} trained the model"
     tiles = [
         Tile("Goodput", percent(data["goodput"]).removesuffix(" %"), "%", kept, "good"),
-        Tile("Held", number(held, 0), unit, f"by {counted(len(found.jobs), 'job')}"),
-        Tile("Wasted", number(waste, 0), unit, f"{percent(waste / held)} of what was held", "bad"),
+        Tile("Held", whole(held), unit, f"by {counted(len(found.jobs), 'job')}"),
+        Tile("Wasted", whole(waste), unit, f"{percent(waste / held)} of what was held", "bad"),
         _interruptions(data),
         _mtbi(data),
     ]
@@ -58,9 +58,9 @@ def tiles(found: Analysis, data: dict[str, Any], price: float | None) -> list[Ti
         tiles.append(
             Tile(
                 "Cost of waste",
-                number(waste * price, 0),
+                whole(waste * price),
                 f"at {price:g} a GPU-hour",
-                f"{number(waste, 0)} {unit} wasted",
+                f"{whole(waste)} {unit} wasted",
                 "bad",
             )
         )
@@ -99,7 +99,7 @@ def hours_text(hours: float) -> str:
 def _dearest(found: Analysis, waste: float) -> Tile:
     cause, count, cost = found.causes.iloc[0][["cause", "count", "gpu_hours"]]
     share = percent(cost / waste, 1)
-    sure = f"{number(cost, 0)} {found.unit}, {counted(count, 'interruption')}"
+    sure = f"{whole(cost)} {found.unit}, {counted(count, 'interruption')}"
     return Tile(f"Dearest cause: {printable(cause)}", share.removesuffix(" %"), "% of the waste", sure)
 
 

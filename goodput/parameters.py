@@ -32,17 +32,32 @@ def check_parameters(namespace: Mapping[str, Any]) -> None:
     declared = dict(namespace.get("__annotations__", {}))
     for name, value in injected(namespace.get("In", [])).items():
         check_name(name, value, list(declared))
-    model = create_model(
-        "Parameters",
-        __config__=ConfigDict(strict=True, allow_inf_nan=False),
-        **{name: (kind, ...) for name, kind in declared.items()},
-    )
-    try:
-        model.model_validate({name: namespace[name] for name in declared})
-    except ValidationError as error:
-        raise BadInput(f"parameters: {problem_of(error)}") from None
+    check_types(declared, {name: namespace[name] for name in declared})
     for name in declared:
         check_that(namespace[name] != [], f"{name}=[] must be a list that is not empty")
+
+
+def check_types(declared: Mapping[str, Any], values: Mapping[str, Any], where: str = "parameters") -> None:
+    """Refuse a value of another type than declared; an int is taken for a float, nothing else is."""
+    strict = ConfigDict(strict=True, allow_inf_nan=False)
+    model = create_model("Parameters", __config__=strict, **{name: (declared[name], ...) for name in values})
+    try:
+        model.model_validate(dict(values))
+    except ValidationError as error:
+        raise BadInput(f"{where}: {problem_of(error)}") from None
+
+
+def plain_type(text: str) -> Any:
+    """Return the type that an annotation names, where it is a plain one; anything goes for another.
+
+    >>> plain_type("list[float]"), plain_type("Path")
+    (list[float], typing.Any)
+    """
+    plain = {kind.__name__: kind for kind in (int, float, str, bool, list, dict)}
+    try:
+        return eval(text, {"__builtins__": {}}, plain) or Any  # None: the notebook names no type
+    except (NameError, SyntaxError, TypeError):
+        return Any
 
 
 def check_that(is_so: bool, rule: str) -> None:

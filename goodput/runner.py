@@ -18,7 +18,7 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import ERROR_MARKER_TAG
 
 from goodput.errors import BadInput, RunFailed
-from goodput.parameters import check_name
+from goodput.parameters import check_name, check_types, plain_type
 
 # What a shell may carry that changes a result: a backend without inline figures, a style, another kernel.
 FOREIGN_SETTINGS = ("MPLBACKEND", "MATPLOTLIBRC", "JUPYTER_PATH", "PYTHONPATH", "PYTHONHOME")
@@ -26,7 +26,7 @@ FOREIGN_SETTINGS = ("MPLBACKEND", "MATPLOTLIBRC", "JUPYTER_PATH", "PYTHONPATH", 
 # A fixed salt and no date: the same figure gives the same bytes.
 PROFILE = """\
 c = get_config()
-c.IPKernelApp.log_level = 40
+c.IPKernelApp.log_level = 50
 c.HistoryManager.enabled = False
 c.InlineBackend.figure_formats = {{"{figure_format}"}}
 c.InlineBackend.print_figure_kwargs = {{"bbox_inches": "tight", "metadata": {{"Date": None}}}}
@@ -49,14 +49,15 @@ def check_parameters(path: Path, parameters: dict | None) -> None:
     """Refuse what is no notebook, and a parameter that it does not declare; papermill would only warn of that."""
     try:
         nbformat.validate(nbformat.read(path, as_version=4))
-        known = list(papermill.inspect_notebook(path)) if parameters else []
+        known = papermill.inspect_notebook(path) if parameters else {}
     except Exception as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(f"{path.name}: must be a notebook that can be run: {said[:200]}") from None
     if not parameters:
         return
     for name, value in parameters.items():
-        check_name(name, value, known, path.name)
+        check_name(name, value, list(known), path.name)
+    check_types({name: plain_type(known[name]["inferred_type_name"]) for name in parameters}, parameters, path.name)
 
 
 def run_notebook(
@@ -99,7 +100,9 @@ def _beside(out: Path) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = TemporaryDirectory(prefix=".running-", dir=out.parent)
     except OSError as error:
-        raise BadInput(f"{out.parent}: folder must be writable: {error.strerror} (--out names another)") from None
+        raise BadInput(
+            f"{out.parent}: folder must be writable: {error.strerror} (make OUT=FOLDER, or --out, names another)"
+        ) from None
     with folder as name:
         yield Path(name)
 

@@ -81,7 +81,7 @@ def tiles(table: pd.DataFrame, runs: pd.DataFrame) -> list[Tile]:
         _change("Three changes together", ALL, rows.loc[ALL], held, "good"),
         _level(ALL, rows.loc[ALL]),
         _change("Worst", worst, rows.loc[worst], held, "bad"),
-        Tile(f"Wasted, {BASE}", number((1 - base["goodput"]) * held, 0), "GPU-hours a run", _wasted(base, held), "bad"),
+        _wasted(runs),
         Tile(
             f"Interruptions, {BASE}", number(struck.mean), "a run", f"95 % interval {between(struck.low, struck.high)}"
         ),
@@ -103,8 +103,11 @@ def _change(label: str, name: str, row: pd.Series, held: float, tone: str) -> Ti
     )
 
 
-def _wasted(base: pd.Series, held: float) -> str:
-    return f"95 % interval {between((1 - base['goodput_high']) * held, (1 - base['goodput_low']) * held, _whole)}"
+def _wasted(runs: pd.DataFrame) -> Tile:
+    mine = wide_runs(runs).loc[BASE]
+    waste = mean_interval(mine["held_gpu_hours"] - mine["productive"])
+    said = f"95 % interval {between(waste.low, waste.high, _whole)}"
+    return Tile(f"Wasted, {BASE}", _whole(waste.mean), "GPU-hours a run", said, "bad")
 
 
 def _whole(hours: float) -> str:

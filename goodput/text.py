@@ -40,6 +40,15 @@ def number(value: float, digits: int = 1) -> str:
     return "-" if _unknown(value) or math.isinf(value) else f"{value:,.{digits}f}"
 
 
+def whole(value: float) -> str:
+    """Return an amount as a whole number, with three digits where it is small.
+
+    >>> whole(91473.7), whole(0.2666)
+    ('91,474', '0.267')
+    """
+    return number(value, 0) if _unknown(value) or abs(value) >= 100 else f"{value:.3g}"
+
+
 def between(low: float, high: float, show=number) -> str:
     """Return an interval as text, open where it has no upper bound."""
     if _unknown(low):

@@ -51,7 +51,8 @@ def html(command, tmp_path):
     """Return a function that gives the page of events."""
 
     def page(rows: list[dict], *options) -> str:
-        assert command("report", rows, *options, "-o", tmp_path / "page.html") == ""
+        said = command("report", rows, *options, "-o", tmp_path / "page.html")
+        assert said.startswith(f"{tmp_path / 'page.html'}  ") and said.endswith(" MB\n")
         return (tmp_path / "page.html").read_text("utf-8")
 
     return page

@@ -117,6 +117,8 @@ def style(notebook: NotebookNode):
             if isinstance(node, ast.Import | ast.ImportFrom) and not is_list(cell):
                 yield f"move the import in cell {cell.id} to the first code cell"
     for cell in of_kind(notebook, "markdown"):
+        if r"\$" in cell.source:
+            yield f"write the price in cell {cell.id} in words: two dollar signs may be read as a formula"
         for link in re.findall(r"\]\((\w+\.ipynb)", cell.source):
             if not (NOTEBOOKS / link).is_file():
                 yield f"mend the link to {link} in cell {cell.id}: there is no such notebook"
@@ -181,6 +183,7 @@ BREAKS = {
     "the loop": lambda nb: changed(nb, -1, "for x in (1, 2):\n    assert x"),
     "not with plt": lambda nb: changed(nb, -1, "assert plt.gcf()"),
     "the import": lambda nb: changed(nb, -1, "assert True\nimport os"),
+    "the price": lambda nb: changed(nb, -2, r"## Takeaways" + "\n" + r"from \$2 to \$3"),
     "the link": lambda nb: changed(nb, -2, "## Takeaways\n[no](99_nothing.ipynb)"),
     "Takeaways": lambda nb: dropped(nb, at_of(nb, "## Takeaways")),
     "last cell assert": lambda nb: dropped(nb, -1),

@@ -53,7 +53,7 @@ def test_a_parameter_for_a_notebook_without_a_parameters_cell_is_refused_and_not
     ("pair", "rule"),
     [
         ("sedes=5", "sedes=5 must be one of: scenarios, overrides, example, seeds, many_seeds"),
-        ("seeds=ten", "parameters: seeds='ten' must be a whole number"),
+        ("seeds=ten", "30_the_seven_scenarios.ipynb: seeds='ten' must be a whole number"),
         ("scenarios=[baseline, no-such]", "scenario: 'no-such' must be a file or known"),
     ],
 )

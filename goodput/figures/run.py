@@ -24,7 +24,7 @@ from goodput.drawing import (
     write_behind,
     write_minutes,
 )
-from goodput.text import percent
+from goodput.text import percent, whole
 
 
 def draw_timeline(spans: pd.DataFrame, ax: Axes | None = None, *, title=None, start=None, hours=None, row_hours=24):
@@ -67,7 +67,7 @@ def draw_interruption(
     ax.set(xlabel="Hours from the fault", yticks=range(len(names)), yticklabels=map(as_words, names))
     write_minutes(ax, mine, fault, names)
     cost, name = mine["gpu_hours"].sum(), mine.groupby("category", observed=True)["gpu_hours"].sum().idxmax()
-    return titled(ax, title or f"{charged_to(mine)} took {cost:,.0f} GPU-hours, most of it {as_words(name)}")
+    return titled(ax, title or f"{charged_to(mine)} took {whole(cost)} GPU-hours, most of it {as_words(name)}")
 
 
 def draw_ledger(gpu_hours: pd.Series, ax: Axes | None = None, *, title=None):
@@ -76,12 +76,12 @@ def draw_ledger(gpu_hours: pd.Series, ax: Axes | None = None, *, title=None):
     found, held = found[found > 0], found.sum()
     ax = new_axes(ax, height=1.1 + 0.3 * len(found))
     ax.barh(row_labels(found.index), found, 0.75, color=[COLOURS[name] for name in found.index])
-    write_behind(ax, found, [f"{hours:,.0f} h  ({percent(hours / held, 1)})" for hours in found])
+    write_behind(ax, found, [f"{whole(hours)} h  ({percent(hours / held, 1)})" for hours in found])
     ax.set(xlabel="GPU-hours", xlim=(0, found.max() * 1.3))
     rest = found.drop("productive", errors="ignore")
     worst = f"; {as_words(rest.idxmax())} took most of the rest" if len(rest) else ""
     goodput = percent(found.get("productive", 0) / held, 1)
-    return titled(ax, title or f"{goodput} of {held:,.0f} GPU-hours trained the model{worst}")
+    return titled(ax, title or f"{goodput} of {whole(held)} GPU-hours trained the model{worst}")
 
 
 def draw_causes(causes: pd.DataFrame, spans: pd.DataFrame | None = None, ax: Axes | None = None, *, title=None):
@@ -98,11 +98,11 @@ def draw_causes(causes: pd.DataFrame, spans: pd.DataFrame | None = None, ax: Axe
         ax.barh(row_labels(causes.index), cost, 0.75, color=SOFT)
     else:
         draw_stack(ax, spans.pivot_table("gpu_hours", "cause", "category", "sum", observed=False).reindex(causes.index))
-    write_behind(ax, cost, [f"{hours:,.0f} h  ({times_over(n)})" for hours, n in zip(cost, count)])
+    write_behind(ax, cost, [f"{whole(hours)} h  ({times_over(n)})" for hours, n in zip(cost, count)])
     ax.set(xlabel="GPU-hours charged to the cause, and how often it struck", xlim=(0, cost.max() * 1.25))
     for label in ax.get_yticklabels():
         label.set_parse_math(False)  # a name in a log is no formula
-    finding = f"{cost.index[0]} cost most: {percent(cost.iloc[0] / cost.sum(), 0)} of {cost.sum():,.0f} GPU-hours,"
+    finding = f"{cost.index[0]} cost most: {percent(cost.iloc[0] / cost.sum(), 0)} of {whole(cost.sum())} GPU-hours,"
     finding += f" in {count.iloc[0]:,.4g} of {count.sum():,.4g} interruptions"
     return titled(ax, title or finding, legend=spans is not None)
 
