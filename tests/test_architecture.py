@@ -44,6 +44,7 @@ LAYOUT = [
     "shop",
     "slo",
     "burn",
+    "published",
     "experiment",
     "text",
     "analysis",
