@@ -46,6 +46,7 @@ LAYOUT = [
     "burn",
     "published",
     "experiment",
+    "adaptive",
     "text",
     "analysis",
     "what_if",

@@ -90,7 +90,7 @@ def test_a_figure_says_where_it_stands():
 
 
 def test_what_is_not_there_is_refused():
-    with pytest.raises(BadInput, match="did you mean 'meta_rsc'"):
+    with pytest.raises(BadInput, match=r"did you mean 'meta_rsc'"):
         published("meta_rcs")
     with pytest.raises(BadInput, match="r_f of anything must be one figure, not 0"):
         figure(META, "r_f")
