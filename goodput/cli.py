@@ -47,11 +47,16 @@ class Format(StrEnum):
 
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a scenario.")]
 Seeds = Annotated[int, typer.Option(help="Replications 1 to N of each scenario.")]
+UntilCi = Annotated[
+    str | None,
+    typer.Option(metavar="POINTS", help="Add seeds until each 95 % interval is as narrow as this each way, as 0.1pp."),
+]
+MostSeeds = Annotated[int, typer.Option(help="With --until-ci: no more seeds than these.", min=2)]
 Jobs = Annotated[int | None, typer.Option(help="Processes; by default as many as help.", min=1)]
 Formats = Annotated[Format, typer.Option("--format", help="text, json, or csv for tables.")]
 
 
-_READ_AS = """{seeds} seeds a scenario. Intervals are of the mean; p10 to p90 is where 80 % of the runs fall.
+_READ_AS = """Intervals are of the mean; p10 to p90 is where 80 % of the runs fall.
 Differences are to the baseline, in percentage points, paired by seed. MTBI and node MTBF are pooled over the runs."""
 
 
@@ -175,6 +180,8 @@ def convert(
 def compare(
     scenarios: Annotated[list[str] | None, typer.Argument(metavar="[SCENARIO]...")] = None,
     seeds: Seeds = 20,
+    until_ci: UntilCi = None,
+    most_seeds: MostSeeds = 2000,
     set_: Changes = None,
     jobs: Jobs = None,
     format: Formats = Format.text,
@@ -185,14 +192,14 @@ def compare(
     from goodput.text import comparison_json, comparison_text, shares_text, to_json
 
     names = list(dict.fromkeys(["baseline", *(scenarios or SEVEN)]))
-    runs = experiment.experiment([_scenario(name, set_) for name in names], seeds, jobs)
+    runs, said = _runs([_scenario(name, set_) for name in names], seeds, until_ci, most_seeds, jobs)
     table = experiment.compare(runs)
     if format is Format.csv:
         _print(table.to_csv(index=False), end="")
     elif format is Format.json:
-        _print(to_json({"scenarios": comparison_json(table, experiment.cause_means(runs))}))
+        _print(to_json({"scenarios": comparison_json(table, experiment.cause_means(runs)), "seeds": said}))
     else:
-        _print(f"{comparison_text(table)}\n\n{shares_text(table)}\n\n{_READ_AS.format(seeds=seeds)}")
+        _print(f"{comparison_text(table)}\n\n{shares_text(table)}\n\n{said}\n{_READ_AS}")
 
 
 @app.command()
@@ -201,6 +208,8 @@ def sweep(
     path: Annotated[str, typer.Argument(help="A dotted path, as checkpoint.interval_minutes.")],
     values: Annotated[str, typer.Argument(help="Values with commas between, as 10,30,90.")],
     seeds: Seeds = 20,
+    until_ci: UntilCi = None,
+    most_seeds: MostSeeds = 2000,
     set_: Changes = None,
     jobs: Jobs = None,
     format: Formats = Format.text,
@@ -211,13 +220,15 @@ def sweep(
     from goodput.text import comparison_json, comparison_text, shares_text, to_json
 
     wanted = [parse_value(value) for value in values.split(",")]
-    table = experiment.sweep(_scenario(scenario, set_), path, wanted, seeds, jobs)
+    scenarios = experiment.sweep_scenarios(_scenario(scenario, set_), path, wanted)
+    runs, said = _runs(scenarios, seeds, until_ci, most_seeds, jobs)
+    table = experiment.swept(runs, wanted)
     if format is Format.csv:
         _print(table.to_csv(index=False), end="")
     elif format is Format.json:
-        _print(to_json({"scenario": scenario, "path": path, "values": comparison_json(table)}))
+        _print(to_json({"scenario": scenario, "path": path, "values": comparison_json(table), "seeds": said}))
     else:
-        _print(f"{scenario}, {path}, {seeds} seeds each\n\n{comparison_text(table)}\n\n{shares_text(table)}")
+        _print(f"{scenario}, {path}: {said}\n\n{comparison_text(table)}\n\n{shares_text(table)}")
 
 
 @app.command()
@@ -250,6 +261,19 @@ def checkpoint(
     else:
         table = [(row["formula"], number(row["interval_minutes"]), percent(row["goodput"])) for row in rows]
         _print(aligned(("formula", "compute between saves, min", "expected goodput"), table))
+
+
+def _runs(scenarios: list, seeds: int, until_ci: str | None, most_seeds: int, jobs: int | None):
+    """Return the runs of an experiment, and a line that says how many seeds they have."""
+    from goodput.experiment import experiment
+
+    if until_ci is None:
+        return experiment(scenarios, seeds, jobs), f"{seeds} seeds a scenario."
+    from goodput.adaptive import parse_width, runs_until, what_was_needed
+
+    width = parse_width(until_ci)
+    runs = runs_until(scenarios, width, seeds, most_seeds, jobs)
+    return runs, what_was_needed(runs, width)
 
 
 def _scenario(name: str, changes: list[str] | None):

@@ -142,6 +142,14 @@ def _rate(name: str, rate) -> dict[str, float]:
     return {f"{name}_hours": rate.hours, f"{name}_hours_low": rate.low, f"{name}_hours_high": rate.high}
 
 
+def half_widths(runs: pd.DataFrame, baseline: str | None = None) -> pd.Series:
+    """Return by scenario half the 95 % interval of the difference to the baseline, or of the level of one alone."""
+    table = compare(runs, baseline).set_index("scenario")
+    if len(table) == 1:
+        return (table["goodput_high"] - table["goodput_low"]) / 2
+    return ((table["difference_high"] - table["difference_low"]) / 2).drop(baseline or table.index[0])
+
+
 def cause_means(runs: pd.DataFrame) -> pd.DataFrame:
     """Return means a run by `scenario` and `cause`, dearest first: `count`, `gpu_hours`."""
     table = runs[runs["cause"].notna()].groupby(["scenario", "cause", "metric"], observed=True)["value"].mean()
@@ -165,7 +173,11 @@ def sweep(
     >>> table["value"].tolist(), bool(table["goodput"].is_monotonic_increasing)
     ([1, 4], True)
     """
-    runs = experiment(sweep_scenarios(scenario, path, values), seeds, jobs)
+    return swept(experiment(sweep_scenarios(scenario, path, values), seeds, jobs), values)
+
+
+def swept(runs: pd.DataFrame, values: Sequence[Any]) -> pd.DataFrame:
+    """Return the table of `sweep` from an experiment over `sweep_scenarios`."""
     table = compare(runs).iloc[1:].drop(columns="scenario").reset_index(drop=True)
     table.insert(0, "value", list(values))
     return table
