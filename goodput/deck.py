@@ -213,7 +213,7 @@ def as_read(text: str) -> str:
     >>> as_read("-101387"), as_read("-0.50"), as_read("lost_work"), as_read("True")
     ('−101,387', '−0.50', 'lost work', 'yes')
     """
-    if re.fullmatch(r"-?\d{5,}", text):
+    if re.fullmatch(r"-?\d{4,}", text):
         text = f"{int(text):,}"
     words = {"True": "yes", "False": "no", **{name: as_words(name) for name in CATEGORIES}}
     return words.get(text, re.sub(r"^-(?=\d)", "−", text))

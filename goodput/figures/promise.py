@@ -26,7 +26,7 @@ def draw_burns(windows: Mapping[str, pd.DataFrame], ax: Axes | None = None, *, t
     for place, (name, table), colour in zip(range(len(windows)), windows.items(), (BAD, CALM), strict=False):
         middle = np.arange(len(table)) + place * width
         ax.bar(middle, table["burn"], 0.94 * width, color=colour, label=name)
-        _write_burns(ax, middle, table["burn"], 0.08 * top)
+        _write_burns(ax, middle, table["burn"], 0.14 * top)  # so high on the low axes of a slide
     first = next(iter(windows.values()))
     middle = np.arange(len(first)) + (len(windows) - 1) * width / 2
     ax.set_xticks(middle, [f"{start:%d %b}" for start in first["start"]], fontsize=10)
