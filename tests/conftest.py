@@ -1,4 +1,4 @@
-"""Slow tests run only when asked for: `GOODPUT_SLOW=1`, or `-m` with `slow` in it."""
+"""What several files of tests share. Slow tests run only when asked for: `GOODPUT_SLOW=1`, or `-m` with `slow`."""
 
 import os
 
@@ -17,3 +17,19 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.fixture
+def drawn():
+    """Draw without a screen, and leave no figure behind."""
+    from matplotlib import pyplot as plt
+
+    plt.switch_backend("agg")
+    yield plt
+    plt.close("all")
+
+
+@pytest.fixture
+def ax(drawn):
+    """Axes of a new figure."""
+    return drawn.figure(layout="constrained").add_subplot()

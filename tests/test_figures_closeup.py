@@ -37,16 +37,7 @@ AGAIN = {minute: AGAIN[minute] for minute in sorted(AGAIN)}
 ONE = story({"a": PLAIN})
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
-
-
-@pytest.fixture
-def ax():
-    return plt.figure(layout="constrained").add_subplot()
+pytestmark = pytest.mark.usefixtures("drawn")
 
 
 def texts(axes) -> list[str]:

@@ -46,16 +46,7 @@ FIGURES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    matplotlib.use("agg")
-    yield
-    plt.close("all")
-
-
-@pytest.fixture
-def ax():
-    return plt.figure(layout="constrained").add_subplot()
+pytestmark = pytest.mark.usefixtures("drawn")
 
 
 def texts(axes) -> list[str]:
