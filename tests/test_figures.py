@@ -19,7 +19,6 @@ from goodput.scenario import load_scenario
 from goodput.simulate import simulate
 from goodput.slo import slo_windows
 
-plt = drawing.plt
 BASE = load_scenario("baseline")
 STRETCHES = spans(LOG := simulate(BASE, seed=7))
 CAUSES = by_cause(STRETCHES, interruptions(LOG))

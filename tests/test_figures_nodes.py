@@ -10,7 +10,6 @@ from goodput.experiment import sweep
 from goodput.queueing import crew_wait, erlang_b, mean_wait, monthly_bias, poisson_tail, repair_load, waiting_share
 from goodput.scenario import load_scenario
 
-plt = drawing.plt
 BASE = load_scenario("baseline")
 LOAD = repair_load(BASE)
 SPARES = [0, 2, 4]

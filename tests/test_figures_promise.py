@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from goodput import drawing, figures
+from goodput import figures
 from goodput.attribution import interruptions, spans
 from goodput.burn import Rule, budget_use, burn_alerts, burn_threshold, firing_runs
 from goodput.cohorts import by_cohort, cohorts_by_day
@@ -14,7 +14,6 @@ from goodput.scenario import load_scenario
 from goodput.simulate import cohort_names, simulate, simulate_many
 from goodput.slo import slo_windows, targets_met, windows_by_job
 
-plt = drawing.plt
 PAGE = Rule(0.025, 6)
 FIRMWARE = load_scenario("firmware-regression")
 COHORTS = cohort_names(FIRMWARE)
