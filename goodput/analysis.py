@@ -9,7 +9,7 @@ import pandas as pd
 from goodput.attribution import CATEGORIES, US_PER_HOUR, interruptions, spans
 from goodput.errors import BadInput, printable
 from goodput.events import Finding, micros
-from goodput.metrics import MeanTime, by_cause, per_job, rates, rates_of, reference_steps
+from goodput.metrics import MeanTime, by_cause, cause_times, per_job, rates, rates_of, reference_steps
 from goodput.slo import error_budget, slo_windows
 from goodput.text import aligned, between, number, percent, records
 from goodput.window import clip, covered_hours, without
@@ -170,11 +170,20 @@ def _categories(found: Analysis, data: dict[str, Any]) -> str:
 
 
 def _causes(found: Analysis) -> str:
+    times = cause_times(found.causes, float(found.jobs["running_hours"].sum()))
     rows = [
-        (cause, count, number(hours), number(hours / count) if count else "-")
-        for cause, count, hours in found.causes.itertuples(index=False)
+        (cause, count, number(cost), number(cost / count) if count else "-", *_apart(time))
+        for (cause, count, cost), time in zip(found.causes.itertuples(index=False), times.itertuples())
     ]
-    return aligned(("cause", "interruptions", found.unit, f"{found.unit} each"), rows) if rows else "no interruptions"
+    header = ("cause", "interruptions", found.unit, f"{found.unit} each", "running hours for one", "95 % interval")
+    return aligned(header, rows) if rows else "no interruptions"
+
+
+def _apart(time) -> tuple[str, str]:
+    if not time.count:
+        return "-", "-"
+    digits = 1 if time.low >= 1 else 3
+    return number(time.hours, digits), between(time.low, time.high, lambda value: number(value, digits))
 
 
 def _mean_times(found: Analysis) -> str:

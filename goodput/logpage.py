@@ -14,7 +14,7 @@ from goodput.analysis import Analysis
 from goodput.drawing import HOUR, as_words
 from goodput.figures import draw_burn, draw_causes, draw_ledger, draw_timeline
 from goodput.headline import check_price, counted, hours_text, lead, tiles, title
-from goodput.metrics import by_node, mean_time
+from goodput.metrics import by_node, cause_times
 from goodput.sheet import Figures, Part, Table, paragraph, short_names, unbroken, write_sheet
 from goodput.slo import slo_windows
 from goodput.text import between, number, percent, printable
@@ -84,10 +84,10 @@ def _by_count(causes: pd.DataFrame) -> str:
 
 def _cause_table(found: Analysis, data: dict[str, Any]) -> Table:
     causes, running = found.causes, float(found.jobs["running_hours"].sum())
+    times = cause_times(causes, running)
     waste = data["held_gpu_hours"] - data["gpu_hours"]["productive"]
     rows = []
-    for cause, count, cost in causes.head(CAUSES).itertuples(index=False):
-        rate = mean_time(running, count)
+    for (cause, count, cost), rate in zip(causes.head(CAUSES).itertuples(index=False), times.itertuples()):
         apart = f"{number(rate.hours)} ({unbroken(between(rate.low, rate.high))})" if count else "-"
         each = number(cost / count) if count else "-"
         rows.append(

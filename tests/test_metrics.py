@@ -17,6 +17,7 @@ from goodput.logfile import read_log
 from goodput.metrics import (
     by_cause,
     by_node,
+    cause_times,
     is_failure,
     mean_interval,
     mean_time,
@@ -25,7 +26,7 @@ from goodput.metrics import (
     reference_steps,
 )
 from goodput.scenario import load_scenario
-from goodput.simulate import simulate_many
+from goodput.simulate import simulate, simulate_many
 
 # --- the exact interval of a mean time -----------------------------------------------------------------------------
 
@@ -325,3 +326,19 @@ def test_a_log_without_steps_cannot_be_measured_by_them():
     log = log_of(STEPS)
     with pytest.raises(BadInput, match="events must carry a step"):
         reference_steps(log, spans(log), 8)
+
+
+def test_causes_are_counted_on_the_same_clock_and_their_rates_add_up_to_that_of_the_job():
+    """Rates of independent Poisson processes add up: 1 / MTBI is the sum of 1 / hours over the causes."""
+    log = simulate(load_scenario("baseline"), seed=7)
+    stretches, struck = spans(log), interruptions(log)
+    jobs = per_job(stretches, struck)
+    times = cause_times(by_cause(stretches, struck), jobs["running_hours"].sum())
+    assert times["count"].sum() == jobs["interruptions"].sum()
+    assert (1 / times["hours"]).sum() == pytest.approx(1 / rates(jobs).mtbi.hours)
+    assert (times["low"] < times["hours"]).all() and (times["hours"] < times["high"]).all()
+    assert times["cause"].tolist() == by_cause(stretches, struck)["cause"].tolist()
+
+
+def test_no_causes_have_no_times():
+    assert cause_times(pd.DataFrame({"cause": [], "count": [], "gpu_hours": []}), 100.0).empty
