@@ -23,7 +23,7 @@ QUIET = [
 PATIENCE = 120_000  # milliseconds, for a machine with other work
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: playwright keeps an event loop running, which other tests must not find
 def chromium():
     """A browser; each test opens its own page."""
     if CHROMIUM is None:

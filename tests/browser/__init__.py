@@ -1,0 +1,1 @@
+"""Pages and notebooks in a real browser."""
