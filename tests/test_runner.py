@@ -74,7 +74,7 @@ def test_a_kernel_that_dies_ends_the_run_soon_with_the_number_of_its_cell(tmp_pa
 
 def test_a_run_that_is_too_long_in_all_is_ended_though_no_cell_is(tmp_path):
     notebook = write(tmp_path / "slow.ipynb", *["import time; time.sleep(2)"] * 9)
-    with pytest.raises(RunFailed, match=r"cell \[[23]\]: CellTimeoutError"):
+    with pytest.raises(RunFailed, match=r"cell \[\d\]: CellTimeoutError"):
         run_notebook(notebook, tmp_path / "out.ipynb", limits=Limits(cell=60, run=3))
 
 
