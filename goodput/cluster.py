@@ -4,12 +4,14 @@ Think of a theatre that must not close: each seat of the orchestra (a slot) has 
 wait in the wings (spares), and a doctor (a crew) sees one patient at a time. The tape says which seat falls ill when.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import simpy
 
+from goodput.parts import Distribution
 from goodput.scenario import Scenario
 from goodput.streams import fates, stream
 
@@ -23,15 +25,18 @@ NO_NODE = -1
 class Fault(NamedTuple):
     """A candidate failure with its whole fate, drawn at birth."""
 
-    at_us: int  # on the job's running clock
+    at_us: int  # on the clock that the scenario's failures go by: the job's running clock, or the wall clock
     slot: int
     cohort: int  # it hits only where the slot's occupant is of this cohort, or ANY_COHORT
     cause: int  # number of the cause in the scenario
     repair_us: int
+    detection_us: int
+    restart_us: int
+    failed_restarts: int = 0  # before one goes well
 
 
 def failure_tape(scenario: Scenario, seed: int) -> list[Fault]:
-    """Return all candidate failures of a run, in the order of the running clock, up to the horizon.
+    """Return all candidate failures of a run, in the order of their clock, up to the horizon.
 
     One tape for each cohort and cause, at the rate (job nodes x cohort rate x share), each failure aimed at a slot
     drawn evenly. Thinned by the cohort of the slot's occupant this is exact: every node fails at its own rate.
@@ -56,23 +61,47 @@ def _sources(scenario: Scenario) -> Iterator[tuple[str, int, int, float]]:
 
 def _tape(scenario: Scenario, seed: int, cohort_name: str, cohort: int, cause: int, gap_hours: float):
     horizon = scenario.days * 24
+    name, whose = list(scenario.causes)[cause], scenario.causes[list(scenario.causes)[cause]]
     blocks, now = [], 0.0
-    for gap, slot, repair in fates(stream(seed, cohort_name, list(scenario.causes)[cause])):
+    for gap, slot, repair in fates(stream(seed, cohort_name, name)):
         at = now + np.cumsum(gap) * gap_hours
         blocks.append((at, slot, repair))
         now = at[-1]
         if now > horizon:
             break
     at, slot, repair = (np.concatenate(column) for column in zip(*blocks, strict=True))
-    count, last = np.searchsorted(at, horizon), 24 * scenario.days + 1
+    count = np.searchsorted(at, horizon)
+
+    def drawn(duration: float | Distribution, what: str) -> np.ndarray:
+        if not isinstance(duration, Distribution):
+            return np.full(count, duration)
+        return duration.at(stream(seed, cohort_name, name, what).random(count))
+
+    mean = scenario.repair.mean_hours
+    mending = mean.at(-np.expm1(-repair[:count])) if isinstance(mean, Distribution) else repair[:count] * mean
     return (
         np.rint(at[:count] * US_PER_HOUR).astype("int64"),
         (slot[:count] * scenario.job.nodes).astype("int64"),
         np.full(count, cohort),
         np.full(count, cause),
-        # what outlasts the run is cut: microseconds are int64
-        np.rint(np.minimum(repair[:count] * scenario.repair.mean_hours, last) * US_PER_HOUR).astype("int64"),
+        _whole(scenario, mending * US_PER_HOUR),
+        _whole(scenario, drawn(whose.detection_minutes, "detection") * US_PER_MINUTE),
+        _whole(scenario, drawn(scenario.job.restart_minutes, "restart") * US_PER_MINUTE),
+        _failed_restarts(scenario, stream(seed, cohort_name, name, "failed restarts"), count),
     )
+
+
+def _whole(scenario: Scenario, us: np.ndarray) -> np.ndarray:
+    """Return microseconds as whole numbers; what outlasts the run is cut, as they are int64."""
+    return np.rint(np.minimum(us, (scenario.days + 1) * US_PER_DAY)).astype("int64")
+
+
+def _failed_restarts(scenario: Scenario, generator: np.random.Generator, count: int) -> np.ndarray:
+    """Return how many restarts fail before one goes well: geometric, and more of them with a larger share."""
+    share = scenario.restart.failure_share
+    if not share:
+        return np.zeros(count, "int64")
+    return np.floor(np.log1p(-generator.random(count)) / math.log(share)).astype("int64")
 
 
 class Cluster:
@@ -84,6 +113,8 @@ class Cluster:
     def __init__(self, env: simpy.Environment, scenario: Scenario, note: Callable):
         self.env, self.note = env, note
         self.moved: dict[int, int] = {}  # slot -> node, where it is not the slot's first
+        # slot with a broken node -> how long that takes to mend, until it has left; None until another one sits there
+        self.broken: dict[int, int | None] = {}
         self.spares = simpy.PriorityStore(env)  # the lowest number is taken first
         self.spares.items = list(range(scenario.job.nodes, scenario.pool_nodes))
         self.crews = simpy.Resource(env, capacity=scenario.repair.crews or float("inf"))
@@ -94,11 +125,27 @@ class Cluster:
         return self.moved.get(slot, slot)
 
     def hits(self, fault: Fault) -> bool:
-        """Return whether the slot's occupant is of the cohort that the fault is drawn for."""
-        if fault.cohort == ANY_COHORT or len(self.cohort_ends) == 1:
+        """Return whether there is a node in the slot, and of the cohort that the fault is drawn for."""
+        if fault.cohort == ANY_COHORT:
+            return True
+        if fault.slot in self.broken:
+            return False
+        if len(self.cohort_ends) == 1:
             return True
         node = self.occupant(fault.slot)
         return sum(end <= node for end in self.cohort_ends) == fault.cohort
+
+    def send_to_shop(self) -> None:
+        """Let all broken nodes leave for the shop that have not left yet."""
+        for slot, repair_us in self.broken.items():
+            if repair_us is not None:
+                self.env.process(self.repair(self.occupant(slot), repair_us))
+                self.broken[slot] = None
+
+    def seat(self, slot: int, node: int) -> None:
+        """Put a healthy node into a slot that has none."""
+        self.moved[slot] = node
+        del self.broken[slot]
 
     def repair(self, node: int, repair_us: int):
         """Take a node through the shop: wait for a crew, be mended, join the spares."""
@@ -113,10 +160,19 @@ class Cluster:
 
 def play(tape: list[Fault], cluster: Cluster, job):
     """Play the tape on the job's running clock, and interrupt the job with every failure that hits."""
-    yield job.training
     for fault in tape:
-        # who sits where changes only while the job is down, so this is already true when the fault is due
+        yield job.training
+        # who sits where changes only while the job is down: unless it is about to stop, this is true when it is due
+        if job.closes is None and not cluster.hits(fault):
+            continue
+        yield from job.train_until(fault.at_us)
         if cluster.hits(fault):
-            yield cluster.env.timeout(fault.at_us - job.ran_us)
             job.interrupt(fault)
-            yield job.training
+
+
+def play_always(tape: list[Fault], cluster: Cluster, job):
+    """Play the tape on the wall clock: failures strike a job that is down as well."""
+    for fault in tape:
+        yield cluster.env.timeout(fault.at_us - cluster.env.now)
+        if cluster.hits(fault):
+            job.interrupt(fault)

@@ -72,7 +72,7 @@ def _run_chunk(scenario: Scenario, seeds: list[int]) -> pd.DataFrame:
     log = simulate_many(scenario, seeds)
     stretches, struck = spans(log), interruptions(log)
     runs = per_job(stretches, struck).reset_index(drop=True)
-    causes = list(scenario.causes)
+    causes = scenario.cause_names
     count = _by_job_and_cause(struck, np.ones(len(struck)), len(seeds), causes)
     cost = _by_job_and_cause(stretches, stretches["gpu_hours"], len(seeds), causes)
     seed = np.array(seeds)

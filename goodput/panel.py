@@ -18,7 +18,8 @@ from goodput.drawing import signed_points
 from goodput.errors import BadInput
 from goodput.figures.what_if import draw_answer, what_changed
 from goodput.logtext import written_whole
-from goodput.scenario import FORMULAS, SEVEN, Scenario, load_scenario
+from goodput.parts import FORMULAS
+from goodput.scenario import SEVEN, Scenario, load_scenario
 from goodput.scenario_file import changes_as_toml
 from goodput.text import between, number, percent
 from goodput.what_if import DIALS, Answer, Question, changes_of, settings_of, stops_of

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import expi, pdtrc  # not scipy.stats: it alone would double the start-up of a command
 
 from goodput.errors import BadInput
+from goodput.parts import expected
 from goodput.scenario import Scenario
 
 
@@ -220,7 +221,7 @@ def spares_for(share: float, load: float, crews: int | None = None, run: float =
 def repair_load(scenario: Scenario) -> float:
     """Return the offered load of a scenario's repair shop: failures that need repair in a mean repair.
 
-    Failures strike only while the job runs, so the rate is lowered by the share of time that detection and restart
+    Where failures strike only while the job runs, the rate is lowered by the share of time that detection and restart
     take at the nominal rates; time in which the job waits is left to the laws above.
 
     >>> from goodput.scenario import load_scenario
@@ -228,5 +229,7 @@ def repair_load(scenario: Scenario) -> float:
     1.38
     """
     share = sum(cause.share for cause in scenario.causes.values() if cause.needs_repair)
-    running = scenario.nominal_mtbi_hours / (scenario.nominal_mtbi_hours + scenario.overhead_minutes / 60)
-    return scenario.node_failures_per_hour * share * running * scenario.repair.mean_hours
+    running = 1.0
+    if scenario.failures.strike == "running":
+        running = scenario.nominal_mtbi_hours / (scenario.nominal_mtbi_hours + scenario.overhead_minutes / 60)
+    return scenario.node_failures_per_hour * share * running * expected(scenario.repair.mean_hours)

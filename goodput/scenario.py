@@ -5,16 +5,31 @@ another scenario. The dotted paths are the keys of the TOML file, and the same e
 """
 
 import copy
+import math
 import tomllib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from goodput import checkpoint
 from goodput.errors import BadInput, nearest, problem_of
+from goodput.parts import (
+    RESTART_FAILED,
+    Cause,
+    Checkpoint,
+    Cohort,
+    Failures,
+    Job,
+    JobFailures,
+    Part,
+    Pool,
+    Repair,
+    Restart,
+    expected,
+)
 from goodput.scenario_file import find, read_toml
 
 # The seven of the workbench, in the order of every table.
@@ -28,82 +43,6 @@ SEVEN = (
     "combined",
 )
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1, le=10_000_000)]
-FORMULAS = ("young", "daly", "optimal")
-
-
-class Part(BaseModel):
-    """A frozen part of a scenario: unknown keys, wrong types, NaN and infinity are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Job(Part):
-    """The training job: its size, and the minutes from healthy nodes to training again."""
-
-    nodes: Count
-    gpus_per_node: Count
-    restart_minutes: Positive
-    name: str | None = None
-
-
-class Pool(Part):
-    """Healthy nodes held beside the job at the start."""
-
-    spares: Annotated[int, Field(ge=0, le=10_000_000)]
-
-
-class Cohort(Part):
-    """Nodes that share a failure behaviour; without `nodes` it is all the rest of the pool."""
-
-    mtbf_hours: Positive
-    nodes: Count | None = None
-
-
-class Cause(Part):
-    """A reason of failures: its share of the failures of its scope, and what it takes to notice and mend."""
-
-    scope: Literal["node", "job"]
-    share: Share
-    detection_minutes: NotNegative
-    needs_repair: bool = False
-
-    @model_validator(mode="after")
-    def _only_nodes_are_repaired(self):
-        if self.scope == "job" and self.needs_repair:
-            raise ValueError("needs_repair must be false where scope is job: no node is to blame")
-        return self
-
-
-class JobFailures(Part):
-    """Failures that are not tied to a node; without `mtbi_hours` there are none."""
-
-    mtbi_hours: Positive | None = None
-
-
-def _interval(value: Any) -> float | str:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
-    if not number and value not in FORMULAS:
-        raise ValueError(f"a number above 0, or one of {', '.join(FORMULAS)}")
-    return value
-
-
-class Checkpoint(Part):
-    """Saves: compute time between two of them, and the time training stands still for one."""
-
-    interval_minutes: Annotated[Any, PlainValidator(_interval)]  # a number, or the name of a formula
-    blocking_minutes: Positive
-
-
-class Repair(Part):
-    """Repair of one node by one crew: exponential with this mean; without `crews` there are always enough."""
-
-    mean_hours: Positive
-    crews: Count | None = None
-
 
 class Scenario(Part):
     """All that a simulation assumes. Times are in the unit that ends the name."""
@@ -115,13 +54,17 @@ class Scenario(Part):
     cohorts: Annotated[dict[str, Cohort], Field(min_length=1)]
     causes: Annotated[dict[str, Cause], Field(min_length=1)]
     job_failures: JobFailures = JobFailures()
+    failures: Failures = Failures()
     checkpoint: Checkpoint
+    restart: Restart = Restart()
     repair: Repair
 
     @model_validator(mode="after")
     def _parts_fit(self):
         if self.days < 1e-6:  # a tenth of a second
             raise ValueError(f"days={self.days} must be at least 0.000001")
+        if RESTART_FAILED in self.causes:
+            raise ValueError(f"causes must not have {RESTART_FAILED}: that is what a restart that fails is called")
         self._check_shares("node", wanted=True)
         self._check_shares("job", wanted=self.job_failures.mtbi_hours is not None)
         self._check_cohorts()
@@ -139,6 +82,11 @@ class Scenario(Part):
             raise ValueError(f"cohorts must leave out nodes at most once, not in {', '.join(rest)}")
         if counted > self.pool_nodes or (not rest and counted < self.pool_nodes):
             raise ValueError(f"cohorts must hold {self.pool_nodes} nodes (job and spares), not {counted}")
+
+    @property
+    def cause_names(self) -> list[str]:
+        """Names of all causes that a run can have, in order."""
+        return [*self.causes, *([RESTART_FAILED] if self.restart.failure_share else [])]
 
     @property
     def pool_nodes(self) -> int:
@@ -173,10 +121,17 @@ class Scenario(Part):
 
     @property
     def overhead_minutes(self) -> float:
-        """Mean detection + restart of an interruption; waiting is left out, as if spares never ran out."""
+        """Mean detection + restart of an interruption; waiting is left out, as if spares never ran out.
+
+        A restart that fails adds its own time, and that until it is noticed, each time that it is tried.
+        """
         per_hour = {"node": self.node_failures_per_hour, "job": self.job_failures_per_hour}
-        detection = sum(per_hour[c.scope] * c.share * c.detection_minutes for c in self.causes.values())
-        return detection * self.nominal_mtbi_hours + self.job.restart_minutes
+        detection = sum(per_hour[c.scope] * c.share * expected(c.detection_minutes) for c in self.causes.values())
+        again = self.restart.failure_share / (1 - self.restart.failure_share)  # mean number of restarts that fail
+        restart = expected(self.job.restart_minutes)
+        return (
+            detection * self.nominal_mtbi_hours + restart + again * (restart + self.restart.failure_detection_minutes)
+        )
 
     @property
     def interval_minutes(self) -> float:
@@ -191,13 +146,17 @@ class Scenario(Part):
         """Return the exact model's goodput (0 to 1) at the nominal MTBI, as if no node were ever waited for.
 
         At the scenario's own interval, or at others in minutes of compute: scalar in, scalar out; array in, array out.
+        Where failures strike always, an outage of O starts afresh with each of them, and lasts M (e^(O/M) - 1) in the
+        mean: exact for an O that is the same for all. Planned stops are reckoned as failures.
 
         >>> round(load_scenario("baseline").expected_goodput(), 4)
         0.809
         """
         interval = self.interval_minutes if interval_minutes is None else interval_minutes
-        mtbi, save = self.nominal_mtbi_hours * 60, self.checkpoint.blocking_minutes
-        return checkpoint.expected_goodput(interval, mtbi, save, self.overhead_minutes)
+        mtbi, save, overhead = self.nominal_mtbi_hours * 60, self.checkpoint.blocking_minutes, self.overhead_minutes
+        if self.failures.strike == "always":
+            overhead = mtbi * math.expm1(overhead / mtbi)
+        return checkpoint.expected_goodput(interval, mtbi, save, overhead)
 
     def but(self, changes: Mapping[str, Any], name: str | None = None) -> "Scenario":
         """Return another scenario with dotted paths changed, and perhaps another name.

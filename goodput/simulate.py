@@ -3,17 +3,17 @@
 Times start at 2025-01-01T00:00:00Z, and are whole microseconds: nothing drifts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import simpy
 
-from goodput.cluster import US_PER_DAY, US_PER_MINUTE, Cluster, failure_tape, play
+from goodput.cluster import US_PER_DAY, Cluster, failure_tape, play, play_always
 from goodput.events import CODE, EVENT_DTYPE, make_log
 from goodput.scenario import Scenario
-from goodput.training import Job
+from goodput.training import Job, save_pattern
 
 EPOCH_US = 1_735_689_600_000_000  # 2025-01-01T00:00:00Z
 _NONE = -1
@@ -30,6 +30,7 @@ class Record(NamedTuple):
     left: np.ndarray
     begin: np.ndarray
     end: np.ndarray
+    groups: list[list[int]]  # several nodes that joined or left at once; `joined` and `left` hold -2, -3, ... for them
 
 
 def simulate(scenario: Scenario, seed: int) -> pd.DataFrame:
@@ -42,7 +43,8 @@ def simulate_many(scenario: Scenario, seeds: Iterable[int]) -> pd.DataFrame:
     seeds = list(seeds)
     records = [_play(scenario, seed) for seed in seeds]
     run = np.repeat(np.arange(len(seeds)), [len(record.time) for record in records])
-    noted = [np.concatenate(column) for column in list(zip(*records, strict=True))[:6]]
+    noted = [np.concatenate(column) for column in list(zip(*_renumbered(records), strict=True))[:6]]
+    groups = [group for record in records for group in record.groups]
     save_run, save_time, save_event = _saves(scenario, records)
     run = np.concatenate([save_run, run])
     time = np.concatenate([save_time, noted[0]])
@@ -54,7 +56,16 @@ def simulate_many(scenario: Scenario, seeds: Iterable[int]) -> pd.DataFrame:
         np.concatenate([save_event, np.zeros(len(run) - len(save_event), int)])[order],
         noted[0],
     )
-    return _frame(scenario, seeds, run[order], time[order], event, *noted[1:])
+    return _frame(scenario, seeds, groups, run[order], time[order], event, *noted[1:])
+
+
+def _renumbered(records: list[Record]) -> Iterator[Record]:
+    """Yield records whose groups are numbered through all of them."""
+    before = 0
+    for record in records:
+        joined, left = (np.where(each < _NONE, each - before, each) for each in (record.joined, record.left))
+        yield record._replace(joined=joined, left=left)
+        before += len(record.groups)
 
 
 def job_name(scenario: Scenario, seed: int) -> str:
@@ -89,27 +100,35 @@ def _width(scenario: Scenario) -> int:
 
 
 def _play(scenario: Scenario, seed: int, environment: type[simpy.Environment] = simpy.Environment) -> Record:
-    env, noted = environment(), []
+    env, noted, groups = environment(), [], []
 
-    def note(event, cause=_NONE, node=_NONE, joined=_NONE, left=_NONE):
-        noted.append((env.now, CODE[event], cause, node, joined, left))
+    def note(event, cause=_NONE, node=_NONE, joined=(), left=()):
+        noted.append((env.now, CODE[event], cause, node, _number(joined, groups), _number(left, groups)))
 
     cluster = Cluster(env, scenario, note)
     job = Job(env, scenario, cluster, note)
-    env.process(play(failure_tape(scenario, seed), cluster, job))
+    player = play_always if scenario.failures.strike == "always" else play
+    env.process(player(failure_tape(scenario, seed), cluster, job))
     env.run(until=round(scenario.days * US_PER_DAY))
     if env.peek() == float("inf") and job.began is None:
         raise RuntimeError(f"the simulation is stuck at {env.now} us: job down, spares {cluster.spares.items}")
     job.stop()
     note("end")
     begin, end = np.array(job.stretches, "int64").reshape(-1, 2).T
-    return Record(*np.array(noted, "int64").T, begin, end)
+    return Record(*np.array(noted, "int64").T, begin, end, groups)
+
+
+def _number(nodes: Sequence[int], groups: list[list[int]]) -> int:
+    """Return the number of the only node, or that of a new group of nodes."""
+    if len(nodes) < 2:
+        return nodes[0] if nodes else _NONE
+    groups.append(sorted(nodes))
+    return -1 - len(groups)
 
 
 def _saves(scenario: Scenario, records: list[Record]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return run, time and event of all saves: in a stretch of training they follow a fixed pattern."""
-    interval = max(1, round(scenario.interval_minutes * US_PER_MINUTE))
-    save = max(1, round(scenario.checkpoint.blocking_minutes * US_PER_MINUTE))
+    interval, save = save_pattern(scenario)
     period = interval + save
     begin = np.concatenate([record.begin for record in records])
     length = np.concatenate([record.end for record in records]) - begin
@@ -123,7 +142,7 @@ def _saves(scenario: Scenario, records: list[Record]) -> tuple[np.ndarray, np.nd
     return np.repeat(run, rows), time, CODE["checkpoint_start"] + is_end
 
 
-def _frame(scenario: Scenario, seeds: list[int], run, time, event, cause, node, joined, left) -> pd.DataFrame:
+def _frame(scenario: Scenario, seeds: list[int], groups, run, time, event, cause, node, joined, left) -> pd.DataFrame:
     start = event == CODE["start"]
     job = np.zeros(len(run), "int32") + run
     return make_log(
@@ -131,22 +150,31 @@ def _frame(scenario: Scenario, seeds: list[int], run, time, event, cause, node, 
             "time": time + EPOCH_US,
             "job": pd.Categorical.from_codes(job, [job_name(scenario, seed) for seed in seeds]),
             "event": pd.Categorical.from_codes(event, dtype=EVENT_DTYPE),
-            "cause": pd.Categorical.from_codes(cause, list(scenario.causes)),
-            "node": _named(scenario, node),
+            "cause": pd.Categorical.from_codes(cause, scenario.cause_names),
+            "planned": np.isin(cause, [code for code, each in enumerate(scenario.causes.values()) if each.planned]),
+            "node": _named(scenario, node, groups),
             "nodes": (np.full(len(run), scenario.job.nodes), ~start),
             "gpus_per_node": (np.full(len(run), scenario.job.gpus_per_node), ~start),
             "node_names": pd.Categorical.from_codes(start - 1, [node_names(scenario, 0, scenario.job.nodes - 1)]),
-            "joined": _named(scenario, joined),
-            "left": _named(scenario, left),
+            "joined": _named(scenario, joined, groups),
+            "left": _named(scenario, left, groups),
         }
     )
 
 
-def _named(scenario: Scenario, node: np.ndarray) -> pd.Categorical:
-    """Return node numbers as names; only nodes that occur get one."""
+def _named(scenario: Scenario, node: np.ndarray, groups: list[list[int]]) -> pd.Categorical:
+    """Return node numbers, and those of groups, as names; only nodes that occur get one."""
     known = np.flatnonzero(node != _NONE)
     numbers, code = np.unique(node[known], return_inverse=True)
-    codes = np.full(len(node), -1, "int32")
-    codes[known] = code
     width = _width(scenario)
-    return pd.Categorical.from_codes(codes, [f"node{number:0{width}}" for number in numbers.tolist()])
+    # two groups may be of the same nodes
+    names, same = np.unique([_name(number, groups, width) for number in numbers.tolist()], return_inverse=True)
+    codes = np.full(len(node), -1, "int32")
+    codes[known] = same[code]
+    return pd.Categorical.from_codes(codes, names.tolist())
+
+
+def _name(number: int, groups: list[list[int]], width: int) -> str:
+    if number >= 0:
+        return f"node{number:0{width}}"
+    return f"node[{','.join(f'{each:0{width}}' for each in groups[-2 - number])}]"

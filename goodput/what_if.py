@@ -13,6 +13,7 @@ from goodput.attribution import CATEGORIES
 from goodput.errors import BadInput
 from goodput.experiment import check_seeds, compare, experiment, wide_runs
 from goodput.metrics import Mean, mean_interval
+from goodput.parts import expected
 from goodput.scenario import Scenario
 
 BATCH = 5  # seeds between two looks at whether the answer is still wanted
@@ -55,10 +56,10 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
         "checkpoint.blocking_minutes": scenario.checkpoint.blocking_minutes,
         "pool.spares": scenario.pool.spares,
         "repair.crews": UNLIMITED if scenario.repair.crews in (None, ENOUGH_CREWS) else scenario.repair.crews,
-        "detection": max(cause.detection_minutes for cause in scenario.causes.values()),
+        "detection": max(expected(cause.detection_minutes) for cause in scenario.causes.values()),
         "mtbf": next(iter(scenario.cohorts.values())).mtbf_hours,
         "job.nodes": scenario.job.nodes,
-        "job.restart_minutes": scenario.job.restart_minutes,
+        "job.restart_minutes": expected(scenario.job.restart_minutes),
     }
 
 
@@ -97,11 +98,8 @@ def changes_of(base: Scenario, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _detection(base: Scenario, minutes: float, longest: float) -> dict[str, float]:
     limit = min(minutes, longest)
-    slow = [
-        name
-        for name, cause in base.causes.items()
-        if cause.detection_minutes > limit or (minutes > longest and cause.detection_minutes == longest)
-    ]
+    takes = {name: expected(cause.detection_minutes) for name, cause in base.causes.items()}
+    slow = [name for name, now in takes.items() if now > limit or (minutes > longest and now == longest)]
     return {f"causes.{name}.detection_minutes": minutes for name in slow}
 
 

@@ -33,3 +33,18 @@ def drawn():
 def ax(drawn):
     """Axes of a new figure."""
     return drawn.figure(layout="constrained").add_subplot()
+
+
+@pytest.fixture
+def play(monkeypatch):
+    """Return a function that simulates a scenario with the failures given, and no others."""
+
+    from timelines import SMALL
+
+    from goodput.simulate import simulate
+
+    def simulated(*tape, scenario=SMALL):
+        monkeypatch.setattr("goodput.simulate.failure_tape", lambda scenario, seed: sorted(tape))
+        return simulate(scenario, 1)
+
+    return simulated

@@ -16,6 +16,7 @@ LAYOUT = [
     "checkpoint",
     "parameters",
     "scenario_file",
+    "parts",
     "scenario",
     "queueing",
     "assumptions",

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from naive import OUR_DAY, failures
+from timelines import BROKEN, CRASH, HANG, SMALL, fault, timeline
 
 from goodput.attribution import interruptions, spans
-from goodput.cluster import ANY_COHORT, US_PER_DAY, US_PER_HOUR, US_PER_MINUTE, Fault, failure_tape
+from goodput.cluster import US_PER_DAY, US_PER_HOUR, US_PER_MINUTE, failure_tape
 from goodput.errors import BadInput
 from goodput.events import codes, micros
 from goodput.experiment import experiment, wide_runs
@@ -22,57 +23,6 @@ from goodput.scenario import SEVEN, load_scenario
 from goodput.simulate import cohort_names, job_name, node_names, simulate, simulate_many
 
 BASELINE = load_scenario("baseline")
-# Four nodes of two GPUs for a day: a save of 5 min after each hour of compute, restart in 10 min, one spare.
-SMALL = BASELINE.but(
-    {
-        "days": 1,
-        "job": {"nodes": 4, "gpus_per_node": 2, "restart_minutes": 10.0},
-        "pool.spares": 1,
-        "causes": {
-            "broken": {"scope": "node", "share": 0.5, "detection_minutes": 3.0, "needs_repair": True},
-            "hang": {"scope": "node", "share": 0.5, "detection_minutes": 30.0},
-            "crash": {"scope": "job", "share": 1.0, "detection_minutes": 0.0},
-        },
-        "checkpoint": {"interval_minutes": 60.0, "blocking_minutes": 5.0},
-    },
-    name="small",
-)
-BROKEN, HANG, CRASH = range(3)
-
-
-def fault(minute: float, cause: int, slot: int = 0, repair: float = 0, cohort: int = 0) -> Fault:
-    """Return a failure at a minute of the running clock, with a repair of so many minutes."""
-    return Fault(
-        round(minute * US_PER_MINUTE),
-        slot,
-        ANY_COHORT if cause == CRASH else cohort,
-        cause,
-        round(repair * US_PER_MINUTE),
-    )
-
-
-@pytest.fixture
-def play(monkeypatch):
-    """Return a function that simulates a scenario with the failures given, and no others."""
-
-    def simulated(*tape: Fault, scenario=SMALL) -> pd.DataFrame:
-        monkeypatch.setattr("goodput.simulate.failure_tape", lambda scenario, seed: sorted(tape))
-        return simulate(scenario, 1)
-
-    return simulated
-
-
-def timeline(log: pd.DataFrame, saves: bool = False) -> list[tuple]:
-    """Return (minute, event, names ...) of each event, without saves unless asked for."""
-    out = []
-    for minute, event, *names in zip(
-        (micros(log["time"]) - OUR_DAY) / US_PER_MINUTE, *(log[c] for c in ("event", "cause", "node", "joined", "left"))
-    ):
-        if saves or not event.startswith("checkpoint"):
-            out.append((minute, event, *(name for name in names if not pd.isna(name))))
-    return out
-
-
 # --- timelines known beforehand ------------------------------------------------------------------------------------
 
 

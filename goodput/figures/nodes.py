@@ -10,6 +10,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from goodput.checkpoint import expected_goodput
 from goodput.drawing import COLOURS, INK, SOFT, draw_dots, new_axes, titled
+from goodput.parts import expected
 from goodput.queueing import (
     counting_spares,
     crew_wait,
@@ -156,7 +157,7 @@ def draw_crew_waits(waits: pd.DataFrame, scenario: Scenario, ax: Axes | None = N
 
     `waits` has a row a number of crews (its index): `mean`, `low`, `high` in hours, as `pooled_mean` gives them.
     """
-    load, service, spares = repair_load(scenario), scenario.repair.mean_hours, scenario.pool.spares
+    load, service, spares = repair_load(scenario), expected(scenario.repair.mean_hours), scenario.pool.spares
     crews, run = waits.index.to_numpy(), scenario.days * 24 / service
     endless = mean_wait(crews, load, service)
     law = np.array([crew_wait(spares, load, int(count), service, run) for count in crews])
@@ -199,7 +200,7 @@ def _goodput_without_waiting(scenario: Scenario) -> float:
 
 def _waiting(scenario: Scenario, spares: np.ndarray) -> np.ndarray:
     """Return by the law the share of time waited with each number of spares, over a run of the scenario's length."""
-    run = scenario.days * 24 / scenario.repair.mean_hours
+    run = scenario.days * 24 / expected(scenario.repair.mean_hours)
     return np.array([waiting_share(int(n), repair_load(scenario), scenario.repair.crews, run) for n in spares])
 
 
