@@ -12,7 +12,7 @@ from goodput.errors import BadInput, printable
 from goodput.events import Finding, micros
 from goodput.metrics import MeanTime, by_cause, cause_times, per_job, rates, rates_of, reference_steps
 from goodput.slo import error_budget, slo_windows
-from goodput.text import aligned, between, number, percent, records
+from goodput.text import aligned, between, number, percent, records, saving_said
 from goodput.window import clip, covered_hours, without
 
 
@@ -47,8 +47,14 @@ def analyze(
     nameless = jobs["failures"].sum() > 0 and jobs["node_failures"].sum() == 0
     said = "no failure names its node: node MTBF knows of none, and its bound holds only if none was a node's"
     more = [Finding("note", "no-node", None, None, said)] if nameless else []
+    more += [Finding("warning", "mostly-saving", None, None, said) for said in _saving(jobs)]
     found = Analysis(stretches, struck, jobs, by_cause(stretches, struck), [*findings, *more], {}, _unit(findings))
     return found._replace(window=_window(stretches, since, until))
+
+
+def _saving(jobs: pd.DataFrame) -> list[str]:
+    hours = jobs.reset_index()[["job", *CATEGORIES]].to_dict("records")
+    return [said for row in hours if (said := saving_said(f"job {row['job']}", row))]
 
 
 def _within(struck: pd.DataFrame, since: int | None, until: int | None) -> pd.DataFrame:

@@ -76,7 +76,7 @@ def test_simulated_runs_cover_the_true_mtbi_as_often_as_the_poisson_law_says(eve
 
 
 def test_each_cause_is_covered_as_often_as_the_poisson_law_says_at_its_own_mean():
-    """400 months of baseline: causes are expected 2 to 13 times each."""
+    """400 months of baseline: causes are expected 3 to 10 times each."""
     runs = experiment([BASELINE], 400, jobs=1)
     running = wide_runs(runs)["running_hours"]
     counts = runs[runs["metric"] == "cause_count"].pivot(index="seed", columns="cause", values="value").astype(int)
