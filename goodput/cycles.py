@@ -18,7 +18,7 @@ MOST = 30  # batches of neighbouring cycles that are drawn: they keep together w
 RESAMPLES = 2000
 METHOD = (
     "expanded percentile bootstrap of cycles (from one return to training to the next) of all jobs together, neighbours"
-    f" in {MOST} batches where there are more; null below {FEWEST} cycles"
+    f" in {MOST} batches where there are more; null below {FEWEST} cycles; too narrow where nodes were waited for"
 )
 
 

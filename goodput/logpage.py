@@ -185,15 +185,13 @@ def _by_chance(found: Analysis) -> list[Any]:
     table = repeat_offenders(nodes, within="job")
     often = table[table["failures_or_more"].isin([2, table["failures_or_more"].max()])]
     said = "; ".join(_as_often(row) for row in often.itertuples())
-    return [paragraph(f"Chance alone makes repeat offenders, too. If all nodes of a job were alike: {said}.")]
+    return [paragraph(f"Repeat offenders come by chance, too. If all nodes of a job were alike, {said}.")]
 
 
 def _as_often(row: Any) -> str:
-    said = (
-        f"{row.failures_or_more} failures or more on {whole(row.expected)} expected, {counted(row.nodes, 'node')} seen"
-    )
+    said = f"{whole(row.expected)} would fail {row.failures_or_more} times or more, and {row.nodes:,} did"
     chance = percent(row.chance, 1) if row.chance >= 0.001 else "under 0.1 %"
-    return f"{said} (so many or more by a chance of {chance})" if row.nodes else said
+    return f"{said} (the chance of so many or more: {chance})" if row.nodes else said
 
 
 def _jobs(found: Analysis, data: dict[str, Any]) -> Table:

@@ -183,7 +183,7 @@ def test_nodes_are_named_beside_how_many_repeat_offenders_chance_would_make(soup
     rows = events("a", nodes=4, gpus_per_node=8)
     again = [{**row, "time": row["time"] + 4 * 3600} for row in rows[1:5]]
     said = soup([*rows[:-1], *again, rows[-1]]).select_one("#nodes p").get_text()
-    assert "2 failures or more on 0.25 expected, 1 node seen (so many or more by a chance of 22.1 %)" in said
+    assert "0.25 would fail 2 times or more, and 1 did (the chance of so many or more: 22.1 %)" in said
 
 
 def test_where_sizes_are_unknown_nothing_speaks_of_gpu_hours(html):
