@@ -47,6 +47,7 @@ LAYOUT = [
     "burn",
     "published",
     "experiment",
+    "ettr",
     "adaptive",
     "text",
     "analysis",
