@@ -60,12 +60,14 @@ def draw_forms(table: pd.DataFrame, ax: Axes | None = None, *, title=None):
     gpus = table["nodes"] * GPUS_PER_NODE
     ends = np.abs(table[["simulated_low", "simulated_high"]].to_numpy().T - table["simulated"].to_numpy())
     ax = new_axes(ax, height=4)
-    ax.axhline(0, color=SOFT, lw=0.8)
+    if table["first_order"].min() < 0:
+        ax.axhline(0, color=SOFT, lw=0.8)
     ax.plot(gpus, 100 * table["exact"], color=BLUE, lw=1.8, label="exact")
     ax.plot(gpus, 100 * table["first_order"], color=RED, lw=1.6, ls="--", label="first order, as published")
     dots = {"fmt": "o", "color": INK, "ms": 4.5, "capsize": 3, "lw": 1.2, "label": "simulated, 95 % interval"}
     ax.errorbar(gpus, 100 * table["simulated"], 100 * ends, **dots)
     ax.set(xscale="log", xlabel="GPUs of the job (log scale)", ylabel="Expected ETTR, or goodput, %")
+    ax.set_ylim(min(0, 105 * table["first_order"].min()), None)
     _log_ticks(ax.xaxis, gpus)
     ax.legend(frameon=False, fontsize=9, loc="lower left")
     return titled(ax, title or _where_it_holds(table, gpus))
