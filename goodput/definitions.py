@@ -16,7 +16,7 @@ TEXTS = {
     ),
     "ETTR": (
         "productive time / wall-clock time of the job, waiting included",
-        "Meta RSC (arXiv 2410.21680), ByteRobust (arXiv 2509.16293), Gemini 1.0 (arXiv 2312.11805)",
+        "Meta RSC (arXiv 2410.21680), ByteRobust (2509.16293), Llama 3 (2407.21783) and Gemini 1.0 (2312.11805)",
         "the size of the job: an hour with half the nodes is an hour",
     ),
     "without rescheduling": (
@@ -26,13 +26,13 @@ TEXTS = {
     ),
     "running share": (
         "(productive + checkpoint + lost work) / wall-clock time",
-        "who reads `the job ran` off a scheduler; the largest that `effective training time` could mean",
+        "a scheduler, which sees no more than that the job ran; the most that an unexplained share can mean",
         "saves and lost work, both counted as good",
     ),
     "kept steps": (
         "steps kept x reference step time / wall-clock time",
         "MegaScale (arXiv 2402.15627): iterations x iteration time / total time",
-        "nothing, but it moves with the reference: halve that, and so is the share",
+        "nothing, but it moves with the reference: with half the step time it is half the share",
     ),
 }
 

@@ -30,6 +30,7 @@ COUNTED = {
     "Meta RSC, jobs of 1,024 GPUs": "failures of a job, measured",
     "MPT-7B (MosaicML)": "failures of a job",
     "FT-HSDP baseline (Meta, synchronous)": "failures of a job, a round MTBF",
+    "FT-HSDP (Meta, 12 replicas)": "failures of a job, a round MTBF",
     "Meta 32K H100 production training": "interruptions of a job",
     "Crusoe H200 cluster (GTC25)": "inferred from notes on a talk",
     "Delta A100 partition (NCSA)": "errors of a cluster, no job",
@@ -91,7 +92,8 @@ def clusters(second_hand: bool = False) -> pd.DataFrame:
     Columns: `system`, `gpus`, `nodes` (of eight GPUs), `days`, `interruptions`; `mtbi_hours` with `_low` and `_high`
     (elapsed hours over interruptions with the exact 95 % interval; as printed, without one, where those are not
     given); the three again as `per_1000_hours`, what a job of 1,000 such nodes would have: times nodes / 1,000;
-    `counted` as an interruption; `reported` (0 to 1) with its `bound` and what it `counts`; `source`, `status`.
+    `counted` as an interruption; `reported` (0 to 1) with its `bound` and what it `counts`; `stands` (source,
+    where in it, how well known), and those three.
     Three rows are of the rates and the measured MTTF of `meta_rsc`. Failures are taken to grow with the nodes.
     """
     long = published("published_goodput", second_hand)
@@ -103,9 +105,15 @@ def clusters(second_hand: bool = False) -> pd.DataFrame:
     table["bound"] = table["system"].map(said["bound"]).fillna("")
     table["counts"] = table["system"].map(said["note"].str.split(";").str[0]).fillna("")
     table["counted"] = table["system"].map(COUNTED).fillna("")
-    for name in ("source", "status"):
+    for name in ("source", "where", "status"):
         table[name] = table[name].fillna(table["system"].map(long.groupby("what")[name].first()))
-    return _with_times(table)
+    return _with_times(table.assign(stands=cited(table)))
+
+
+def counted_jobs(systems: pd.DataFrame) -> pd.DataFrame:
+    """Return those of `clusters` that counted the interruptions of one job over known days, in whole `nodes`."""
+    of_a_job = ~systems["counted"].str.contains("no job")
+    return systems[of_a_job].dropna(subset=["days", "interruptions"]).astype({"nodes": int}).reset_index(drop=True)
 
 
 def _research_clusters(second_hand: bool) -> pd.DataFrame:
@@ -120,7 +128,8 @@ def _research_clusters(second_hand: bool) -> pd.DataFrame:
     system, nodes = zip(*(rows[name] for name in found.index), strict=True)
     hours = found["value"].where(found["unit"] == "h", 24 / found["value"])
     columns = {"system": system, "nodes": [float(count) for count in nodes], "mtbi_hours": hours}
-    return pd.DataFrame(columns | {name: found[name] for name in ("source", "status")}).reset_index(drop=True)
+    columns |= {name: found[name] for name in ("source", "where", "status")}
+    return pd.DataFrame(columns).reset_index(drop=True)
 
 
 def _with_times(table: pd.DataFrame) -> pd.DataFrame:

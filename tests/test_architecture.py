@@ -47,7 +47,7 @@ LAYOUT = [
     "burn",
     "published",
     "experiment",
-    "ettr",
+    "beside",
     "adaptive",
     "text",
     "analysis",

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from goodput import drawing, figures
-from goodput.ettr import cases
+from goodput.beside import cases
 from goodput.published import clusters, in_minutes, mttf_by_size, published
 
 pytestmark = pytest.mark.usefixtures("drawn")
@@ -84,10 +84,10 @@ def test_systems_without_a_time_come_last_and_say_so(ax):
     assert "reports >90% effective training time" in texts
 
 
-def test_the_title_of_the_systems_gives_the_range_of_theirs_not_of_ours(ax):
+def test_the_title_of_the_systems_gives_the_range_of_what_was_read_not_of_ours_nor_of_hearsay(ax):
     ours = pd.DataFrame([{"system": "ours", "per_1000_hours": 99.0, "status": "ours", "counted": "", "counts": ""}])
-    figures.draw_clusters(pd.concat([clusters(), ours], ignore_index=True), ax)
-    assert title(ax) == "Scaled to 1,000 nodes, a job is interrupted every 1.0 to 14.8 hours"
+    figures.draw_clusters(pd.concat([clusters(second_hand=True), ours], ignore_index=True), ax)
+    assert title(ax) == "1,000 nodes would be interrupted every 1.0 to 14.8 hours (read or quoted)"
 
 
 def test_times_lie_in_the_row_of_their_group_beside_ours(ax):

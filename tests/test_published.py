@@ -11,6 +11,7 @@ from goodput.published import (
     STATUS,
     cited,
     clusters,
+    counted_jobs,
     figure,
     in_minutes,
     mttf_by_size,
@@ -140,13 +141,14 @@ def test_what_metas_jobs_of_1024_gpus_had_is_3_7_times_as_often_as_by_its_rate()
 def test_systems_known_at_second_hand_come_only_when_asked_for():
     first, all_of_them = clusters(), clusters(second_hand=True)
     assert "S" not in set(first["status"]) and set(first["system"]) < set(all_of_them["system"])
+    assert first["stands"].str.contains("read in the source|quoted from the source").all()
     assert first["source"].ne("").all() and set(all_of_them["status"]) <= set(STATUS)
 
 
 def test_each_system_with_a_time_says_what_it_counts():
     table = clusters(second_hand=True)
     known = table[table["mtbi_hours"].notna()]
-    assert set(known["system"]) - {"FT-HSDP (Meta, 12 replicas)"} == set(COUNTED)
+    assert set(known["system"]) == set(COUNTED)
     assert (table.loc[table["reported"].notna(), "counts"] != "").all()
     assert table["reported"].dropna().between(0, 1).all()
 
@@ -168,3 +170,9 @@ def test_times_are_told_in_minutes_and_counts_are_no_times():
     assert "spares" not in set(in_minutes(table)["group"])
     found = ranges(table)
     assert found["figures"].sum() == len(minutes) and (np.diff(found[["least", "median", "most"]]) >= 0).all()
+
+
+def test_a_cluster_that_counted_errors_and_no_job_is_none_of_the_jobs():
+    jobs = counted_jobs(clusters(second_hand=True))
+    assert "Lablup/SKT/Upstage cluster" not in set(jobs["system"]) and not jobs["system"].str.contains("Delta").any()
+    assert jobs["nodes"].tolist()[:2] == [2048, 1200]

@@ -55,7 +55,7 @@ def draw_mttf(table: pd.DataFrame, rates: dict[str, float], ax: Axes | None = No
 def draw_forms(table: pd.DataFrame, ax: Axes | None = None, *, title=None):
     """Draw the first-order and the exact form over the size of a job, with the played ones and their 95 % interval.
 
-    `table` is `ettr.played`. The title says from where the first order is more than one point off.
+    `table` is `beside.played`. The title says from where the first order is more than one point off.
     """
     gpus = table["nodes"] * GPUS_PER_NODE
     ends = np.abs(table[["simulated_low", "simulated_high"]].to_numpy().T - table["simulated"].to_numpy())
@@ -102,9 +102,9 @@ def draw_clusters(table: pd.DataFrame, ax: Axes | None = None, *, title=None):
     known = table["per_1000_hours"].dropna()
     _log_ticks(ax.xaxis, [hours for hours in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if hours > known.min() / 2])
     ax.set_xlim(known.min() / 1.6, table[["per_1000_hours", "per_1000_hours_high"]].max(axis=None) * 1.3)
-    theirs = table.loc[table["status"] != "ours", "per_1000_hours"]
+    theirs = table.loc[table["status"].isin(MARKS["read or quoted"]), "per_1000_hours"]
     spread = f"{theirs.min():.1f} to {theirs.max():.1f} hours"
-    return titled(ax, title or f"Scaled to 1,000 nodes, a job is interrupted every {spread}", legend=True)
+    return titled(ax, title or f"1,000 nodes would be interrupted every {spread} (read or quoted)", legend=True)
 
 
 def _sized(system: str, gpus: float) -> str:
@@ -115,6 +115,7 @@ def _write_beside(ax: Axes, row: int, each: pd.Series) -> None:
     """Write at the right of a row what an interruption is there, and below it what share is reported."""
     counted = each["counted"] or "no time between interruptions"
     reported = f"reports {each['counts']}" if each["counts"] else "reports no goodput"
+    reported = reported.replace("reports", "has") if each["status"] == "ours" else reported
     where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 8.5}
     ax.annotate(counted, (1.01, row), (0, 1), va="bottom", color=INK, **where)
     ax.annotate(reported, (1.01, row), (0, 0), va="top", color=SOFT, **where)
