@@ -15,9 +15,9 @@ TEXTS = {
         "the queue before the first launch; a step that is slow counts in full",
     ),
     "ETTR": (
-        "productive time / wall-clock time of the job, waiting included",
+        "productive time / wall-clock time of the job, waiting in it and in the queue included",
         "Meta RSC (arXiv 2410.21680), ByteRobust (2509.16293), Llama 3 (2407.21783) and Gemini 1.0 (2312.11805)",
-        "the size of the job: an hour with half the nodes is an hour",
+        "the size of the job: an hour with half the nodes is an hour (and here the queue, which no log of a job has)",
     ),
     "without rescheduling": (
         "productive time / (wall-clock time - waiting for nodes)",

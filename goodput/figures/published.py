@@ -32,13 +32,10 @@ def draw_mttf(table: pd.DataFrame, rates: dict[str, float], ax: Axes | None = No
     for (name, rate), colour, aside in zip(rates.items(), (BLUE, GREEN), ((-8, -12), (6, 5))):
         hours = mtbi_of_nodes(gpus / GPUS_PER_NODE, rate)
         ax.plot(gpus, hours, color=colour, lw=1.4)
-        where = {
-            "textcoords": "offset points",
-            "fontsize": 9,
-            "color": colour,
-            "ha": "right" if aside[0] < 0 else "left",
-        }
-        ax.annotate(f"{name}: {rate:.2f} per 1,000 node-days", (gpus[40], hours[40]), aside, **where)
+        side = "right" if aside[0] < 0 else "left"
+        said = f"{name}: {rate:.2f} per 1,000 node-days"
+        where = {"textcoords": "offset points", "fontsize": 9, "ha": side, "color": colour}
+        ax.annotate(said, (gpus[40], hours[40]), aside, **where)
     for (kind, status), rows in table.groupby(["kind", "status"]):
         shape, fill = "o" if kind == "measured" else "^", "white" if status == "S" else INK
         said = f"{kind}, second hand" if status == "S" else f"{kind}"
@@ -55,7 +52,7 @@ def draw_mttf(table: pd.DataFrame, rates: dict[str, float], ax: Axes | None = No
 def draw_forms(table: pd.DataFrame, ax: Axes | None = None, *, title=None):
     """Draw the first-order and the exact form over the size of a job, with the played ones and their 95 % interval.
 
-    `table` is `beside.played`. The title says from where the first order is more than one point off.
+    `table` is `beside.played`, by size. The title says from where the first order is more than one point off.
     """
     gpus = table["nodes"] * GPUS_PER_NODE
     ends = np.abs(table[["simulated_low", "simulated_high"]].to_numpy().T - table["simulated"].to_numpy())
@@ -114,8 +111,8 @@ def _sized(system: str, gpus: float) -> str:
 def _write_beside(ax: Axes, row: int, each: pd.Series) -> None:
     """Write at the right of a row what an interruption is there, and below it what share is reported."""
     counted = each["counted"] or "no time between interruptions"
-    reported = f"reports {each['counts']}" if each["counts"] else "reports no goodput"
-    reported = reported.replace("reports", "has") if each["status"] == "ours" else reported
+    verb = "has" if each["status"] == "ours" else "reports"
+    reported = f"{verb} {each['counts'] or 'no goodput'}"
     where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 8.5}
     ax.annotate(counted, (1.01, row), (0, 1), va="bottom", color=INK, **where)
     ax.annotate(reported, (1.01, row), (0, 0), va="top", color=SOFT, **where)
