@@ -113,7 +113,7 @@ def play(monkeypatch):
 def test_d08_a_save_that_ends_as_a_fault_strikes_counts_in_the_simulator_and_in_any_log(play):
     """Saved from 3,600 s to 3,660 s, struck at 3,660 s: nothing is lost, by rule 7, whichever line comes first."""
     played = play(
-        Fault(3_660_000_000, 0, 0, 0, HOUR),
+        Fault(3_660_000_000, 0, 0, 0, HOUR, HOUR, HOUR),
         checkpoint__interval_minutes=60.0,
         checkpoint__blocking_minutes=1.0,
         days=10_000 / 86_400,

@@ -23,6 +23,7 @@ from goodput.figures.promise import (
     draw_known,
     draw_targets,
 )
+from goodput.figures.published import draw_clusters, draw_forms, draw_mttf, draw_times
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
 from goodput.figures.saves import draw_build_up, draw_intervals, draw_two_sides, draw_valleys
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
@@ -36,10 +37,12 @@ __all__ = [
     "draw_burn",
     "draw_burns",
     "draw_causes",
+    "draw_clusters",
     "draw_cohorts",
     "draw_crew_waits",
     "draw_differences",
     "draw_evidence",
+    "draw_forms",
     "draw_goodput",
     "draw_grid",
     "draw_interruption",
@@ -48,6 +51,7 @@ __all__ = [
     "draw_ledger",
     "draw_minutes",
     "draw_monthly_means",
+    "draw_mttf",
     "draw_pairs",
     "draw_same_fault",
     "draw_sizes",
@@ -55,6 +59,7 @@ __all__ = [
     "draw_spares",
     "draw_targets",
     "draw_timeline",
+    "draw_times",
     "draw_two_sides",
     "draw_valley",
     "draw_valleys",
