@@ -46,6 +46,7 @@ LAYOUT = [
     "burn",
     "published",
     "experiment",
+    "envelope",
     "adaptive",
     "text",
     "analysis",
