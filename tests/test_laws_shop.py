@@ -157,11 +157,11 @@ def test_with_few_crews_a_job_waits_as_the_chain_says(crews):
 @pytest.mark.parametrize("spares", [4, 40])
 @pytest.mark.parametrize("crews", [1, 2, 3])
 def test_nodes_wait_for_few_crews_as_lines_with_so_many_servers_do(crews, spares):
-    """Crews used to some 60 %, 12 runs of 4,000 days: mean wait and crews at work, within 4 standard errors.
+    """Crews used to some 60 %, 12 runs of 2,000 days: mean wait and crews at work, within 4 standard errors.
 
     With 40 spares hardly any job waits, and the wait is that of M/M/c; with 4 the line is cut off and shorter.
     """
-    scenario = shelf(spares, 0.6 * crews / 1.434 * 48, days=4000, crews=crews)
+    scenario = shelf(spares, 0.6 * crews / 1.434 * 48, days=2000, crews=crews)
     load, service = repair_load(scenario), scenario.repair.mean_hours
     shop = shop_per_job(simulate_many(scenario, range(1, 13)))
     waits, busy = shop["wait_hours"] / shop["trips"], shop["repair_hours"] / shop["hours"]
