@@ -10,7 +10,7 @@ from goodput.envelope import LEVELS, reach, verdicts
 from goodput.text import percent
 
 CLASSES = dict(zip((*LEVELS, np.inf), ("white", COLOURS["productive"], COLOURS["detection"], COLOURS["lost_work"])))
-NAMES = ("within 0.1 points", "within 1", "within 5", "further off", "cannot tell from noise")
+NAMES = ("within 0.1 points", "within 1", "within 5", "further off", "noise may move it to another")
 
 
 def draw_envelope(table: pd.DataFrame, formula: str, ax: Axes | None = None, *, title=None) -> Axes:
@@ -43,13 +43,13 @@ def _draw_map(ax: Axes, table: pd.DataFrame, sides: tuple[str, str], columns: tu
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     for colour, name in zip([*CLASSES.values(), "white"], NAMES):  # out of sight, for the row of colours
-        hatch = "////" if name == NAMES[-1] else None
+        hatch = "//" if name == NAMES[-1] else None
         ax.add_patch(Rectangle((-9, -9), 1, 1, fc=colour, ec=SOFT, lw=0.8, hatch=hatch, label=name))
     return ax
 
 
 def _draw_cell(ax: Axes, cell) -> None:
-    hatch = {} if cell.told else {"hatch": "////"}
+    hatch = {} if cell.told else {"hatch": "//"}
     ax.add_patch(Rectangle((cell.x - 0.5, cell.y - 0.5), 1, 1, fc=CLASSES[cell.level], ec=SOFT, lw=0.8, **hatch))
     where = {"ha": "center", "va": "center", "color": INK}
     if not cell.told:
@@ -59,24 +59,27 @@ def _draw_cell(ax: Axes, cell) -> None:
 
 
 def _points(share: float, sign: str = "") -> str:
-    """Return a share in points, with fewer digits the larger it is, and a true minus."""
+    """Return a share in points, with no digits where it is large, and a true minus but for zero.
+
+    >>> _points(-0.00001, "+"), _points(-0.012, "+"), _points(0.4)
+    ('+0.00', '−1.20', '40')
+    """
     digits = 2 if abs(share) < 0.0995 else 0
-    return f"{100 * share:{sign}.{digits}f}".replace("-", "−")
+    return f"{round(100 * share, digits) + 0.0:{sign}.{digits}f}".replace("-", "−")
 
 
 def _how_far(table: pd.DataFrame, formula: str) -> str:
-    worst, up_to = 100 * (table[formula] - table["ours"]).abs().max(), reach(table, formula, LEVELS[1])
+    off, up_to = (table[formula] - table["ours"]).abs().max(), reach(table, formula, LEVELS[1])
     name = formula.capitalize()
     if up_to == (table["overhead"] + table["interval"] / 2).max():
-        return f"{name}: within 1 point of the simulation everywhere; at worst {worst:.2f}"
+        return f"{name}: within 1 point of the simulation everywhere, or as near as noise tells"
     if np.isnan(up_to):
-        return f"{name}: not within 1 point even where outages and intervals are shortest; at worst {worst:.0f}"
-    return f"{name}: within 1 point while overhead + interval / 2 is up to {up_to:.3g} MTBIs; at worst {worst:.0f}"
+        return f"{name}: not within 1 point even in the smallest corner; at worst {100 * off:.0f} points off"
+    return f"{name}: within 1 point up to overhead + interval / 2 = {up_to:.3g} MTBI"
 
 
 def _how_far_waiting(table: pd.DataFrame, law: str) -> str:
-    off = (table[f"job_waits_{law}"] - table["job_waits"]).to_numpy()
-    worst = table.iloc[int(np.abs(off).argmax())]
-    name = {"erlang": "Erlang B", "chain": "The chain of a run"}[law]
-    says, waits = percent(worst[f"job_waits_{law}"], 1), percent(worst["job_waits"], 1)
-    return f"{name}: within {100 * np.abs(off).min():.2f} to {100 * np.abs(off).max():.1f} points; at worst {says} for {waits}"
+    off = (table[f"job_waits_{law}"] - table["job_waits"]).abs()
+    says, waits = (percent(table.loc[off.idxmax(), name], 1) for name in (f"job_waits_{law}", "job_waits"))
+    name = {"erlang": "Erlang B", "chain": "The chain"}[law]
+    return f"{name}: up to {100 * off.max():.1f} points off, where it says {says} for {waits}"
