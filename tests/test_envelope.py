@@ -163,7 +163,7 @@ FORGED = pd.DataFrame(
         "overhead": [0.1, 0.1, 1.0, 1.0],
         "ours": 0.5,
         "error": 0.001,
-        "first order": [0.5005, 0.505, 0.4, 0.51],
+        "first order": [0.5035, 0.508, 0.4, 0.51],
         "exact": 0.5,
     }
 )
@@ -172,7 +172,7 @@ FORGED = pd.DataFrame(
 def test_a_formula_reaches_as_far_as_it_holds_everywhere_below():
     """Lost time: 0.15, 0.2, 1.05 and 1.1. The third is 10 points off, so that the fourth is near does not count."""
     assert reach(FORGED, "first order", 0.01) == 0.2
-    assert reach(FORGED, "first order", 0.001) == pytest.approx(0.15)  # two standard errors are granted
+    assert reach(FORGED, "first order", 0.001) == pytest.approx(0.15)  # three standard errors are granted
     assert reach(FORGED, "exact", 0.001) == 1.1
     assert np.isnan(reach(FORGED.assign(exact=0.6), "exact", 0.05))
 
