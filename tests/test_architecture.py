@@ -51,6 +51,7 @@ LAYOUT = [
     "published",
     "experiment",
     "beside",
+    "envelope",
     "adaptive",
     "text",
     "analysis",

@@ -5,6 +5,7 @@ true when a parameter changes; `title=` replaces it. Nothing here changes matplo
 """
 
 from goodput.figures.closeup import draw_minutes, draw_same_fault
+from goodput.figures.envelope import draw_envelope, draw_shop_envelope
 from goodput.figures.nodes import (
     draw_crew_waits,
     draw_grid,
@@ -41,6 +42,7 @@ __all__ = [
     "draw_cohorts",
     "draw_crew_waits",
     "draw_differences",
+    "draw_envelope",
     "draw_evidence",
     "draw_forms",
     "draw_goodput",
@@ -54,6 +56,7 @@ __all__ = [
     "draw_mttf",
     "draw_pairs",
     "draw_same_fault",
+    "draw_shop_envelope",
     "draw_sizes",
     "draw_spare_gains",
     "draw_spares",
