@@ -47,6 +47,8 @@ LAYOUT = [
     "burn",
     "published",
     "experiment",
+    "effective",
+    "llama",
     "adaptive",
     "text",
     "analysis",

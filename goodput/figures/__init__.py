@@ -5,6 +5,7 @@ true when a parameter changes; `title=` replaces it. Nothing here changes matplo
 """
 
 from goodput.figures.closeup import draw_minutes, draw_same_fault
+from goodput.figures.llama import draw_components, draw_effective, draw_flattery
 from goodput.figures.nodes import (
     draw_crew_waits,
     draw_grid,
@@ -37,9 +38,12 @@ __all__ = [
     "draw_burns",
     "draw_causes",
     "draw_cohorts",
+    "draw_components",
     "draw_crew_waits",
     "draw_differences",
+    "draw_effective",
     "draw_evidence",
+    "draw_flattery",
     "draw_goodput",
     "draw_grid",
     "draw_interruption",
