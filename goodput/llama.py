@@ -217,45 +217,45 @@ def by_component(runs: pd.DataFrame) -> pd.DataFrame:
 def against(runs: pd.DataFrame) -> pd.DataFrame:
     """Return ours against theirs: `ours` (mean a run) with `low`, `high` (95 % interval), `theirs`, `ratio`, `source`.
 
-    `runs` is an `experiment` of one scenario of the length of `llama_3`. Effective training time is read as goodput.
+    `runs` is an `experiment` of one scenario of the length of `llama_3`. Hours are elapsed ones, all of them over all
+    unexpected interruptions. Effective training time is read as goodput.
     """
     paper, wide = published("llama3_interruptions"), wide_runs(runs)
-    days, unexpected = figure(paper, "days"), figure(paper, "unexpected_interruptions")
-    counted = paper["quantity"] == "interruptions"
-    gpu = paper.loc[counted & (paper["group"] == "GPU"), "value"].sum()
+    failures, planned = wide["failures"], wide["interruptions"] - wide["failures"]
+    played = {
+        "unexpected interruptions": mean_interval(failures),
+        "planned stops": mean_interval(planned),
+        "GPU causes, % of unexpected": mean_interval(100 * _of_gpus(runs) / failures),
+        "effective training time, %": mean_interval(100 * wide["goodput"]),
+    }
+    table = pd.DataFrame({name: (ours.mean, ours.low, ours.high) for name, ours in played.items()}).T
+    table.columns = ["ours", "low", "high"]
+    table.loc["elapsed hours per unexpected interruption"] = (
+        24 * figure(paper, "days") / table.loc["unexpected interruptions"].to_numpy()[[0, 2, 1]]
+    )
+    return _with_theirs(table, paper).rename_axis("quantity").reset_index()
+
+
+def _of_gpus(runs: pd.DataFrame) -> pd.Series:
+    """Return by run how many interruptions were those of GPUs."""
     of_gpus = runs["cause"].isin(components().query("group == 'GPU'")["cause"]) & (runs["metric"] == "cause_count")
-    gpu_played = runs[of_gpus].groupby(["scenario", "seed"], observed=True)["value"].sum()
-    rows = {
-        "unexpected interruptions": (wide["failures"], unexpected, "unexpected_interruptions"),
-        "planned stops": (
-            wide["interruptions"] - wide["failures"],
-            figure(paper, "planned_interruptions"),
-            "planned_interruptions",
-        ),
+    return runs[of_gpus].groupby(["scenario", "seed"], observed=True)["value"].sum()
+
+
+def _with_theirs(table: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
+    unexpected = figure(paper, "unexpected_interruptions")
+    gpu = paper.loc[(paper["quantity"] == "interruptions") & (paper["group"] == "GPU"), "value"].sum()
+    found = {  # theirs, and the quantity from which it comes
+        "unexpected interruptions": (unexpected, "unexpected_interruptions"),
         "elapsed hours per unexpected interruption": (
-            days * 24 / wide["failures"],
-            days * 24 / unexpected,
+            24 * figure(paper, "days") / unexpected,
             "unexpected_interruptions",
         ),
-        "GPU causes, % of unexpected": (100 * gpu_played / wide["failures"], 100 * gpu / unexpected, "interruptions"),
-        "effective training time, %": (
-            100 * wide["goodput"],
-            figure(paper, "effective_training_time"),
-            "effective_training_time",
-        ),
+        "planned stops": (figure(paper, "planned_interruptions"), "planned_interruptions"),
+        "GPU causes, % of unexpected": (100 * gpu / unexpected, "interruptions"),
+        "effective training time, %": (figure(paper, "effective_training_time"), "effective_training_time"),
     }
     sources = paper.assign(cited=cited(paper)).groupby("quantity")["cited"].first()
-    return pd.DataFrame([_against(name, *row[:2], sources[row[2]]) for name, row in rows.items()])
-
-
-def _against(quantity: str, played: pd.Series, theirs: float, source: str) -> dict:
-    ours = mean_interval(played)
-    return {
-        "quantity": quantity,
-        "ours": ours.mean,
-        "low": ours.low,
-        "high": ours.high,
-        "theirs": theirs,
-        "ratio": ours.mean / theirs,
-        "source": source,
-    }
+    theirs = pd.DataFrame(found, index=["theirs", "quantity"]).T
+    table = table.reindex(theirs.index).assign(theirs=theirs["theirs"].astype(float))
+    return table.assign(ratio=table["ours"] / table["theirs"], source=theirs["quantity"].map(sources))
