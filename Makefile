@@ -6,7 +6,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run notebook report slides app lab test unit stored browser notebooks results bench lock clean
+.PHONY: help setup run notebook report slides app lab test unit slow stored browser notebooks results bench lock clean
 
 VENV ?= .venv
 WORKERS ?= 2
@@ -78,6 +78,9 @@ test: $(INSTALLED)  ## style, unit tests, examples in docstrings, notebooks agai
 
 unit: $(INSTALLED)  ## unit tests and examples in docstrings alone
 	$(PY) -m pytest -q -n $(WORKERS) --ignore tests/browser
+
+slow: $(INSTALLED)  ## the slow tests: thousands of seeds, and how often intervals hold the truth
+	$(PY) -m pytest -q -n $(WORKERS) -m slow --durations=5
 
 stored: $(INSTALLED)  ## notebooks against their stored outputs alone
 	$(STORED)
