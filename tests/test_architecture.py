@@ -57,6 +57,7 @@ LAYOUT = [
     "fitted_stops",
     "calibrate",
     "fitted_file",
+    "bootstrap",
     "replay",
     "analysis",
     "what_if",
