@@ -288,7 +288,10 @@ def test_a_cohorts_file_is_read(tmp_path):
     assert read_cohorts(tmp_path / "c.csv") == {"node[0-3,7]": "old", "node4": "new"}
 
 
-@pytest.mark.parametrize("text", ["", "node;cohort\n", "node,cohort\n", "node,cohort\nn1\n", "node,cohort\nn1,\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "node;cohort\n", "node,cohort\n", "node,cohort\nn1\n", "node,cohort\nn1,\n", "node,cohort\nn1,a\nn1,b\n"],
+)
 def test_a_cohorts_file_that_cannot_be_used_is_refused(tmp_path, text):
     (tmp_path / "c.csv").write_text(text)
     with pytest.raises(BadInput, match=r"c\.csv"):
