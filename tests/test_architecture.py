@@ -57,6 +57,7 @@ LAYOUT = [
     "fitted_stops",
     "calibrate",
     "fitted_file",
+    "smoothing",
     "bootstrap",
     "replay",
     "analysis",
