@@ -191,6 +191,7 @@ def _gain(gains: np.ndarray, drawn: np.ndarray, held: float, seeds: int) -> Gain
     """Return the gain of a change from the mean gain of each draw, a row of drawn values each."""
     plain = smoothed(gains, drawn)
     tail = (1 - LEVEL) / 2
-    ends = np.quantile(plain, [0.5, tail, 1 - tail]).tolist()
+    # of so few draws the k-th is the k / (n + 1) quantile
+    ends = np.quantile(plain, [0.5, tail, 1 - tail], method="weibull").tolist()
     shares = [each / held for each in ends]
     return Gain(*ends, *shares, float(plain.std()), float((gains - plain).std()), len(gains), seeds)

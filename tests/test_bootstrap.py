@@ -129,7 +129,7 @@ def test_losses_are_found_as_gains_are():
 
 def test_luck_alone_makes_no_spread_to_speak_of():
     noisy = 100 * LUCK.exponential(1, 400)
-    assert smoothed(noisy, DRAWN).std() < 0.15 * noisy.std()
+    assert smoothed(noisy, DRAWN).std() < 0.05 * noisy.std()
 
 
 def test_draws_that_do_not_vary_have_one_gain():
