@@ -74,7 +74,7 @@ def fit_text(fit: Fit) -> str:
     table = aligned(("value of the scenario", "fitted", "90 % interval", "events", "how"), rows)
     said: dict[str, list[str]] = {}
     for row in fit.rows:
-        if row.how in ("assumed", "pooled"):
+        if row.how in ("assumed", "pooled") or row.note.startswith("at least"):
             said.setdefault(f"{row.how}: {row.note}", []).append(row.path)
     why = [f"{', '.join(paths)} {note}" for note, paths in said.items()]
     return "\n".join([table, *([""] if why or fit.notes else []), *fit.notes, *why])
