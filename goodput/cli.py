@@ -1,11 +1,10 @@
-"""From the shell: simulate, analyze, report, convert, compare, sweep, checkpoint.
+"""From the shell: simulate, analyze, report, convert, compare, sweep, checkpoint, calibrate, replay.
 
 Each command calls the package and prints. What cannot be used ends in one line on standard error and exit code 2.
 Modules are imported where a command needs them, so that each starts quickly.
 """
 
 import sys
-from enum import StrEnum
 from logging import getLogger
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,11 +12,14 @@ from warnings import catch_warnings
 
 import typer
 
+from goodput.commands_fit import calibrate, replay
 from goodput.errors import BadInput
 from goodput.options import (
     AsOf,
     Causes,
     Exclude,
+    Format,
+    Formats,
     From,
     Gpus,
     Logs,
@@ -36,15 +38,6 @@ from goodput.shell import run_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
-
-class Format(StrEnum):
-    """How a result is printed; csv where it is one table."""
-
-    text = "text"
-    json = "json"
-    csv = "csv"
-
-
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a scenario.")]
 Seeds = Annotated[int, typer.Option(help="Replications 1 to N of each scenario.")]
 UntilCi = Annotated[
@@ -53,7 +46,6 @@ UntilCi = Annotated[
 ]
 MostSeeds = Annotated[int, typer.Option(help="With --until-ci: no more seeds than these.", min=2)]
 Jobs = Annotated[int | None, typer.Option(help="Processes; by default as many as help.", min=1)]
-Formats = Annotated[Format, typer.Option("--format", help="text, json, or csv for tables.")]
 
 
 _READ_AS = """Intervals are of the mean; p10 to p90 is where 80 % of the runs fall.
@@ -261,6 +253,10 @@ def checkpoint(
     else:
         table = [(row["formula"], number(row["interval_minutes"]), percent(row["goodput"])) for row in rows]
         _print(aligned(("formula", "compute between saves, min", "expected goodput"), table))
+
+
+app.command()(calibrate)
+app.command()(replay)
 
 
 def _runs(scenarios: list, seeds: int, until_ci: str | None, most_seeds: int, jobs: int | None):

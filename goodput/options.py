@@ -1,5 +1,6 @@
 """What may a command be told of a log? The options that commands share, and how a log is read by them."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,16 @@ import typer
 
 from goodput.errors import BadInput
 
+
+class Format(StrEnum):
+    """How a result is printed; csv where it is one table."""
+
+    text = "text"
+    json = "json"
+    csv = "csv"
+
+
+Formats = Annotated[Format, typer.Option("--format", help="text, json, or csv for tables.")]
 Logs = Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files or parts of one; - is standard input.")]
 From = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="The format, where it is not recognised.")]
 Zone = Annotated[
