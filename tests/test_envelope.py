@@ -15,6 +15,7 @@ from goodput.envelope import (
     bench_goodput,
     bench_intervals,
     bench_shops,
+    ratios_of,
     reach,
     reaches,
     verdicts,
@@ -38,6 +39,12 @@ def test_a_bare_job_has_the_ratios_that_were_asked_for():
     assert (job.interval_minutes, job.overhead_minutes) == pytest.approx((0.3 * mtbi, 0.5 * mtbi))
     assert job.checkpoint.blocking_minutes == pytest.approx(0.02 * mtbi)
     assert job.days * 24 == pytest.approx(40 * 1.5 * job.nominal_mtbi_hours)
+
+
+def test_a_bare_job_lies_where_it_was_put_and_an_outage_of_a_repair_is_one():
+    job = bare_job(0.3, 0.02, 0.5, failures=40)
+    shares = ratios_of(job.but({"repair.mean_hours": 5.0}))
+    assert shares.tolist() == pytest.approx([0.3, 0.02, 0.5, 1.0, 40 * 1.5 * 10 / 5])
 
 
 def test_a_bare_job_restarts_and_neither_waits_nor_is_looked_into():

@@ -96,13 +96,13 @@ GRID = [
 
 @pytest.mark.parametrize(("interval", "save", "overhead", "off"), GRID)
 def test_the_exact_formula_holds_in_every_corner_and_the_first_order_does_not(interval, save, overhead, off):
-    """Within 4 standard errors, over 25 runs of 800 failures each; the first order is off by more than 10.
+    """Within 4 standard errors, over 25 runs of 500 failures each; the first order is off by more than 10.
 
     With the luck of the failures taken out a standard error is 0.01 points at short intervals and 0.4 at long ones.
-    Work in flight at a run's end counts, where the formula loses it: an 800th of half an interval, at most 0.06 points
-    at an interval of an MTBI.
+    Work in flight at a run's end counts, where the formula knows that some will be lost: 0.02 points at an interval of
+    an MTBI, 0.05 at two.
     """
-    row = bench_goodput([interval], [overhead], save, failures=20_000, runs=25).iloc[0]
+    row = bench_goodput([interval], [overhead], save, failures=12_500, runs=25).iloc[0]
     assert abs(row["exact"] - row["ours"]) < 4 * row["error"]
     assert row["first order"] - row["exact"] == pytest.approx(off / 100, abs=0.0075)
     if off:
