@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import MINUTE, NULL_TIME, OUR_DAY, events_of, frame_of, in_order, log_of, raw_frame, totals, walk
+from naive import MINUTE, NULL_TIME, OUR_DAY, as_events, events_of, frame_of, in_order, log_of, raw_frame, totals, walk
 
 from goodput.attribution import CATEGORIES, interruptions, ledger, spans
 from goodput.events import codes, micros
@@ -1033,18 +1033,9 @@ def test_a_simulated_log_is_attributed_as_by_a_slow_twin(name):
     log = simulate_many(load_scenario(name), [1, 2, 3])
     ours = stretches(log)
     twins: Counter = Counter()
-    for job, rows in log.groupby("job", observed=True):
-        twins += totals(walk(_as_events(rows, job)))
+    for job in log["job"].cat.categories:
+        twins += totals(walk(as_events(log, job)))
     assert ours == twins
-
-
-def _as_events(rows: pd.DataFrame, job: str) -> list[dict]:
-    columns = ["time", "event", "cause", "nodes", "gpus_per_node"]
-    out = []
-    for micro, event, cause, nodes, gpus in zip(micros(rows["time"]).tolist(), *(rows[c] for c in columns[1:])):
-        sizes = {} if pd.isna(nodes) else {"nodes": int(nodes), "gpus_per_node": int(gpus)}
-        out.append({"time": micro, "job": job, "event": event, "cause": None if pd.isna(cause) else cause, **sizes})
-    return out
 
 
 def test_the_slow_twin_knows_the_answer_worked_out_by_hand():
