@@ -114,7 +114,7 @@ def _size(value: Any) -> float:
 
 
 class Gain(NamedTuple):
-    """What a change gains in one run of the fit's length: productive GPU-hours, with the 90 % interval."""
+    """What a change gains in one run of the fit's length, and the goodput that it leads to, with 90 % intervals."""
 
     gpu_hours: float
     low: float
@@ -122,6 +122,9 @@ class Gain(NamedTuple):
     points: float  # of goodput, as a share
     points_low: float
     points_high: float
+    goodput: float  # with the change, as a share
+    goodput_low: float
+    goodput_high: float
     fit_deviation: float  # GPU-hours, standard deviation from draw to draw that the drawn values explain
     luck_deviation: float  # GPU-hours, standard deviation of one draw's mean around that: luck, and not in the interval
     draws: int
@@ -167,7 +170,7 @@ def _gains(fit: Fit, what_ifs: Mapping[str, Mapping], count: int, seeds: int, se
         name: _productive([each.but(changes) for each in before], seeds, seed) - base
         for name, changes in what_ifs.items()
     }
-    return {name: _gain(each, drawn, held, seeds) for name, each in gains.items()}
+    return {name: _gain(each, base + each, drawn, held, seeds) for name, each in gains.items()}
 
 
 def _held(scenario: Scenario) -> float:
@@ -192,11 +195,15 @@ def _productive(drawn: Sequence[Scenario], seeds: int, seed: int) -> np.ndarray:
     return np.array(found)
 
 
-def _gain(gains: np.ndarray, drawn: np.ndarray, held: float, seeds: int) -> Gain:
-    """Return the gain of a change from the mean gain of each draw, a row of drawn values each."""
+def _gain(gains: np.ndarray, productive: np.ndarray, drawn: np.ndarray, held: float, seeds: int) -> Gain:
+    """Return the gain of a change from each draw's mean gain and productive GPU-hours, a row of drawn values each."""
     plain = smoothed(gains, drawn)
-    tail = (1 - LEVEL) / 2
-    # of so few draws the k-th is the k / (n + 1) quantile
-    ends = np.quantile(plain, [0.5, tail, 1 - tail], method="weibull").tolist()
-    shares = [each / held for each in ends]
+    ends, level = _middle_and_ends(plain), _middle_and_ends(smoothed(productive, drawn))
+    shares = [each / held for each in ends + level]
     return Gain(*ends, *shares, float(plain.std()), float((gains - plain).std()), len(gains), seeds)
+
+
+def _middle_and_ends(values: np.ndarray) -> list[float]:
+    """Return the median and the ends of the 90 % interval; of so few draws the k-th is the k / (n + 1) quantile."""
+    tail = (1 - LEVEL) / 2
+    return np.quantile(values, [0.5, tail, 1 - tail], method="weibull").tolist()
