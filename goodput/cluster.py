@@ -60,8 +60,7 @@ def _sources(scenario: Scenario) -> Iterator[tuple[str, int, int, float]]:
 
 
 def _tape(scenario: Scenario, seed: int, cohort_name: str, cohort: int, cause: int, gap_hours: float):
-    horizon = scenario.days * 24
-    name, whose = list(scenario.causes)[cause], scenario.causes[list(scenario.causes)[cause]]
+    horizon, name = scenario.days * 24, list(scenario.causes)[cause]
     blocks, now = [], 0.0
     for gap, slot, repair in fates(stream(seed, cohort_name, name)):
         at = now + np.cumsum(gap) * gap_hours
@@ -71,23 +70,24 @@ def _tape(scenario: Scenario, seed: int, cohort_name: str, cohort: int, cause: i
             break
     at, slot, repair = (np.concatenate(column) for column in zip(*blocks, strict=True))
     count = np.searchsorted(at, horizon)
+    mean, luck = scenario.repair.mean_hours, repair[:count]
+    mending = mean.at(-np.expm1(-luck)) if isinstance(mean, Distribution) else luck * mean
 
-    def drawn(duration: float | Distribution, what: str) -> np.ndarray:
-        if not isinstance(duration, Distribution):
-            return np.full(count, duration)
-        return duration.at(stream(seed, cohort_name, name, what).random(count))
+    def minutes(duration: float | Distribution, what: str) -> np.ndarray:
+        if isinstance(duration, Distribution):
+            duration = duration.at(stream(seed, cohort_name, name, what).random(count))
+            return _whole(scenario, duration * US_PER_MINUTE)
+        return np.full(count, round(duration * US_PER_MINUTE))
 
-    mean = scenario.repair.mean_hours
-    mending = mean.at(-np.expm1(-repair[:count])) if isinstance(mean, Distribution) else repair[:count] * mean
     return (
         np.rint(at[:count] * US_PER_HOUR).astype("int64"),
         (slot[:count] * scenario.job.nodes).astype("int64"),
         np.full(count, cohort),
         np.full(count, cause),
         _whole(scenario, mending * US_PER_HOUR),
-        _whole(scenario, drawn(whose.detection_minutes, "detection") * US_PER_MINUTE),
-        _whole(scenario, drawn(scenario.job.restart_minutes, "restart") * US_PER_MINUTE),
-        _failed_restarts(scenario, stream(seed, cohort_name, name, "failed restarts"), count),
+        minutes(scenario.causes[name].detection_minutes, "detection"),
+        minutes(scenario.job.restart_minutes, "restart"),
+        _failed_restarts(scenario.restart.failure_share, seed, cohort_name, name, count),
     )
 
 
@@ -96,12 +96,12 @@ def _whole(scenario: Scenario, us: np.ndarray) -> np.ndarray:
     return np.rint(np.minimum(us, (scenario.days + 1) * US_PER_DAY)).astype("int64")
 
 
-def _failed_restarts(scenario: Scenario, generator: np.random.Generator, count: int) -> np.ndarray:
+def _failed_restarts(share: float, seed: int, cohort_name: str, name: str, count: int) -> np.ndarray:
     """Return how many restarts fail before one goes well: geometric, and more of them with a larger share."""
-    share = scenario.restart.failure_share
     if not share:
         return np.zeros(count, "int64")
-    return np.floor(np.log1p(-generator.random(count)) / math.log(share)).astype("int64")
+    chance = stream(seed, cohort_name, name, "failed restarts").random(count)
+    return np.floor(np.log1p(-chance) / math.log(share)).astype("int64")
 
 
 class Cluster:
@@ -115,6 +115,7 @@ class Cluster:
         self.moved: dict[int, int] = {}  # slot -> node, where it is not the slot's first
         # slot with a broken node -> how long that takes to mend, until it has left; None until another one sits there
         self.broken: dict[int, int | None] = {}
+        self.groups: list[list[int]] = []  # nodes that joined or left together; their numbers are -2, -3, ...
         self.spares = simpy.PriorityStore(env)  # the lowest number is taken first
         self.spares.items = list(range(scenario.job.nodes, scenario.pool_nodes))
         self.crews = simpy.Resource(env, capacity=scenario.repair.crews or float("inf"))
@@ -147,6 +148,13 @@ class Cluster:
         self.moved[slot] = node
         del self.broken[slot]
 
+    def number(self, nodes: list[int]) -> int:
+        """Return the number of the only node, or that of a new group of nodes."""
+        if len(nodes) == 1:
+            return nodes[0]
+        self.groups.append(sorted(nodes))
+        return NO_NODE - len(self.groups)
+
     def repair(self, node: int, repair_us: int):
         """Take a node through the shop: wait for a crew, be mended, join the spares."""
         self.note("node_down", node=node)
@@ -162,11 +170,13 @@ def play(tape: list[Fault], cluster: Cluster, job):
     """Play the tape on the job's running clock, and interrupt the job with every failure that hits."""
     for fault in tape:
         yield job.training
-        # who sits where changes only while the job is down: unless it is about to stop, this is true when it is due
-        if job.closes is None and not cluster.hits(fault):
-            continue
-        yield from job.train_until(fault.at_us)
-        if cluster.hits(fault):
+        if job.closes is not None:  # about to stop: who sits where may be another then
+            yield from job.train_until(fault.at_us)
+            if cluster.hits(fault):
+                job.interrupt(fault)
+        # who sits where changes only while the job is down, so this is already true when the fault is due
+        elif cluster.hits(fault):
+            yield cluster.env.timeout(fault.at_us - job.ran_us)
             job.interrupt(fault)
 
 

@@ -3,7 +3,7 @@
 Times start at 2025-01-01T00:00:00Z, and are whole microseconds: nothing drifts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -100,10 +100,10 @@ def _width(scenario: Scenario) -> int:
 
 
 def _play(scenario: Scenario, seed: int, environment: type[simpy.Environment] = simpy.Environment) -> Record:
-    env, noted, groups = environment(), [], []
+    env, noted = environment(), []
 
-    def note(event, cause=_NONE, node=_NONE, joined=(), left=()):
-        noted.append((env.now, CODE[event], cause, node, _number(joined, groups), _number(left, groups)))
+    def note(event, cause=_NONE, node=_NONE, joined=_NONE, left=_NONE):
+        noted.append((env.now, CODE[event], cause, node, joined, left))
 
     cluster = Cluster(env, scenario, note)
     job = Job(env, scenario, cluster, note)
@@ -115,15 +115,7 @@ def _play(scenario: Scenario, seed: int, environment: type[simpy.Environment] = 
     job.stop()
     note("end")
     begin, end = np.array(job.stretches, "int64").reshape(-1, 2).T
-    return Record(*np.array(noted, "int64").T, begin, end, groups)
-
-
-def _number(nodes: Sequence[int], groups: list[list[int]]) -> int:
-    """Return the number of the only node, or that of a new group of nodes."""
-    if len(nodes) < 2:
-        return nodes[0] if nodes else _NONE
-    groups.append(sorted(nodes))
-    return -1 - len(groups)
+    return Record(*np.array(noted, "int64").T, begin, end, cluster.groups)
 
 
 def _saves(scenario: Scenario, records: list[Record]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

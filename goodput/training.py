@@ -45,42 +45,38 @@ class Job:
         while True:
             self.began = self.env.now
             self.training.succeed()
-            fault = yield from self.be_struck()
+            try:
+                yield self.env.event()  # never happens: only a fault ends training
+            except simpy.Interrupt as interrupt:
+                fault = interrupt.cause
+            if self.ordered is not None:
+                fault = yield from self.save_and_stop(fault)
             self.stop()
             while fault:
                 fault = yield from self.recover(fault)
 
-    def be_struck(self):
-        """Train on for ever, or save and stop where that was ordered; return the fault that ends it."""
-        try:
-            yield self.env.event()  # never happens: only a fault ends training
-        except simpy.Interrupt as interrupt:
-            fault = interrupt.cause
-        if self.ordered is None:
-            return fault
+    def save_and_stop(self, plan: Fault):
+        """Save, or finish the save under way; return what stops the job: the plan, or a fault that strikes first."""
         try:
             if self.closes == self.ordered + self.save_us:
                 self.note("checkpoint_start")
             yield self.env.timeout(self.closes - self.ordered)
-            self.note("checkpoint_end")
         except simpy.Interrupt as interrupt:
-            return interrupt.cause  # the fault stops the job as well: the plan is no stop of its own
+            return interrupt.cause  # one stop, not two
+        self.note("checkpoint_end")
         self.training = self.env.event()
-        return fault
+        return plan
 
     def interrupt(self, fault: Fault) -> None:
         """Strike the job with a fault; unless that is planned, it is not training from this moment."""
-        if self.is_planned(fault):
+        # a failed restart is no cause of the scenario, and never on the tape
+        if self.causes[fault.cause].planned:
             if self.began is None or self.ordered is not None:
                 return  # it is down, or about to be
             self.order_stop()
         else:
             self.training = self.env.event()
         self.process.interrupt(fault)
-
-    def is_planned(self, fault: Fault) -> bool:
-        """Return whether somebody chose this stop."""
-        return fault.cause < len(self.causes) and self.causes[fault.cause].planned
 
     def order_stop(self) -> None:
         """Order the job to stop: at the end of the save under way, or of one that begins now."""
@@ -90,14 +86,13 @@ class Job:
         self.closes = self.ordered + (period - into if into > self.interval_us else self.save_us)
 
     def train_until(self, ran_us: int):
-        """Wait until the running clock shows this: a planned stop may come before."""
-        while True:
-            yield self.training
-            due = self.env.now + ran_us - self.ran_us - (self.env.now - self.began)
-            if self.closes is None or due < self.closes:
-                yield self.env.timeout(due - self.env.now)
-                return
+        """Wait until the running clock of a job that trains shows this; a planned stop may come before."""
+        due = self.began + ran_us - self.ran_us
+        while self.closes is not None and due >= self.closes:
             yield self.env.timeout(self.closes - self.env.now)
+            yield self.training
+            due = self.began + ran_us - self.ran_us
+        yield self.env.timeout(due - self.env.now)
 
     def stop(self) -> None:
         """Close the stretch of training that goes on, if one does."""
@@ -110,8 +105,13 @@ class Job:
         """Notice the fault, replace broken nodes, and restart; return the fault that strikes meanwhile, if one does."""
         self.take_in(fault)
         try:
-            yield from self.notice()
-            yield from self.replace()
+            yield self.env.timeout(self.noticed - self.env.now)
+            self.noticed = None
+            self.note("detected")
+            if self.before:
+                yield from self.replace()
+            else:
+                self.note("nodes_ready")
             yield self.env.timeout(fault.restart_us)
         except simpy.Interrupt as interrupt:
             return interrupt.cause
@@ -126,36 +126,31 @@ class Job:
 
     def take_in(self, fault: Fault) -> None:
         """Write down the fault, which node it breaks, and when it will be noticed."""
-        of_node = fault.cause < len(self.causes) and self.causes[fault.cause].scope == "node"
-        node = self.cluster.occupant(fault.slot) if of_node else NO_NODE
+        node = NO_NODE
+        if fault.cause < len(self.causes) and self.causes[fault.cause].scope == "node":
+            node = self.cluster.occupant(fault.slot)
+            if self.causes[fault.cause].needs_repair:
+                self.before.setdefault(fault.slot, node)
+                self.cluster.broken[fault.slot] = fault.repair_us
         self.note("interrupt", cause=fault.cause, node=node)
-        if of_node and self.causes[fault.cause].needs_repair:
-            self.before.setdefault(fault.slot, node)
-            self.cluster.broken[fault.slot] = fault.repair_us
         known = self.env.now + fault.detection_us
         # a dead job is known to be dead with the first of its faults that is noticed
         self.noticed = known if self.noticed is None else min(known, self.noticed)
 
-    def notice(self):
-        """Wait until the job is known to be dead; all its nodes are looked at then, and broken ones leave."""
-        yield self.env.timeout(self.noticed - self.env.now)
-        self.noticed = None
-        self.note("detected")
-        self.cluster.send_to_shop()
-
     def replace(self):
-        """Take a spare for each broken node, as they come."""
+        """Send broken nodes to the shop, and take a spare for each as they come."""
+        self.cluster.send_to_shop()
         for slot in list(self.cluster.broken):
             asked = self.cluster.spares.get()
             try:
                 yield asked
             except simpy.Interrupt:
-                if not asked.triggered:
-                    asked.cancel()
-                else:  # it came at this very moment
+                if asked.triggered:  # it came at this very moment
                     self.cluster.seat(slot, asked.value)
+                else:
+                    asked.cancel()
                 raise
             self.cluster.seat(slot, asked.value)
-        joined = [self.cluster.occupant(slot) for slot in self.before]
-        self.note("nodes_ready", joined=joined, left=list(self.before.values()))
+        joined = self.cluster.number([self.cluster.occupant(slot) for slot in self.before])
+        self.note("nodes_ready", joined=joined, left=self.cluster.number(list(self.before.values())))
         self.before = {}
