@@ -4,6 +4,7 @@ A log is turned into rates per node-hour and hour, times of noticing, restarting
 it cannot tell is the baseline's. `fit_toml` writes the result as a scenario file.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,13 +13,13 @@ import pandas as pd
 from goodput.cohorts import OTHER
 from goodput.errors import BadInput, nearest
 from goodput.events import Finding
-from goodput.evidence import Evidence, cohort_hours, evidence, first_nodes, folded
+from goodput.evidence import WORTH_SAYING, Evidence, cohort_hours, evidence, first_nodes, folded
 from goodput.fitted import Fitted, counted, pooled, rate, six
 from goodput.fitted_pool import crews_of, repair_of, spares_of
 from goodput.fitted_stops import CauseFits, causes_of, restart_rows, saves_of
 from goodput.published import figure, published
 from goodput.scenario import Scenario, load_scenario
-from goodput.shelf import shelf
+from goodput.shelf import Shelf, shelf
 
 PSEUDO_EVENTS = 3.0  # what a published rate counts as
 NEVER_HOURS = 1e8  # node MTBF of a scenario whose nodes do not fail by themselves
@@ -83,7 +84,16 @@ def calibrate(
         repair_of(told, base),
         pool[1],
     ]
-    return Fit(rows, scenario_of(rows, name), stops.table, [*found.notes, *stops.notes])
+    notes = [*found.notes, *stops.notes, *_idle(found, told)]
+    return Fit(rows, scenario_of(rows, name), stops.table, notes)
+
+
+def _idle(found: Evidence, told: Shelf) -> list[str]:
+    """Say how much of the time the job waited for what the log does not tell."""
+    part = found.spans.loc[found.spans["category"] == "waiting", "gpu_hours"].sum() / found.spans["gpu_hours"].sum()
+    if told.trips or part < WORTH_SAYING:
+        return []
+    return [f"{100 * part:.0f} % of the time is waiting, and no event of a node tells what for: spares are assumed"]
 
 
 def scenario_of(rows: Sequence[Fitted], name: str) -> Scenario:
@@ -144,11 +154,11 @@ def _cohort(label: str, nodes: int | None, hours: float, count: int, weight: flo
     row = rate(f"cohorts.{label}.mtbf_hours", hours, count, f"{count} failures in {hours:,.0f} node-hours", weight)
     if nameless:
         said = "no failure names a node: all are job_failures, so nodes as good as never fail; else at least "
-        row = row._replace(value=NEVER_HOURS, note=f"{said}{row.low:,.0f} h")
+        row = row._replace(value=NEVER_HOURS, note=f"{said}{row.low:,.3g} h", shape=math.nan)
     return [row] if nodes is None else [counted(f"cohorts.{label}.nodes", nodes, "with its spares"), row]
 
 
-def _sizes(found: Evidence, cohorts: Mapping[str, str], labels: list[str], spares: int) -> dict[str, int]:
+def _sizes(found: Evidence, cohorts: Mapping[str, str], labels: list[str], spares: int) -> dict[str, int | None]:
     """Return how many nodes each cohort has in the job and on the shelf; the one with most spares comes last, as the
     job takes the first nodes of the pool."""
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
@@ -168,7 +178,9 @@ def _sizes(found: Evidence, cohorts: Mapping[str, str], labels: list[str], spare
         run += weight[label]
         upto = round(spares * run / max(1, sum(weight.values())))
         sizes[label], taken = inside[label] + upto - taken, upto
-    return {label: nodes for label, nodes in sizes.items() if nodes > 0}
+    some = {label: nodes for label, nodes in sizes.items() if nodes > 0}
+    # one cohort is all the rest, so that more spares may be asked for: the one that spares are of
+    return some | {list(some)[-1]: None}
 
 
 def _published(prior: str) -> tuple[float, str]:

@@ -19,6 +19,7 @@ from goodput.events import CHOSEN, Finding
 from goodput.metrics import hours
 
 RESTART_FAILED = "restart_failed"
+WORTH_SAYING = 0.01  # share of the time
 LEFT_OUT = frozenset(CHOSEN) - {"planned"}
 _FAILED_STARTS = re.compile(r"job (?P<job>.*): (?P<failed>\d+) of (?P<starts>\d+) starts loaded no checkpoint")
 
@@ -81,7 +82,7 @@ def evidence(log: pd.DataFrame, findings: Sequence[Finding] = ()) -> Evidence:
         ran + float(silent) / 2,
         float(silent),
         _hidden_restarts(findings, jobs),
-        [*notes, *_said(struck, silent, always)],
+        [*notes, *_said(struck, silent, always), *_not_in_a_scenario(kept, silent)],
     )
 
 
@@ -109,7 +110,7 @@ def _one_size(stretches: pd.DataFrame) -> tuple[tuple[int, int], list[str], list
     nodes, gpus = weight.idxmax()
     mine = (most["nodes"] == nodes) & (most["gpus_per_node"] == gpus)
     others = sorted(most.loc[~mine, "job"].astype(str))
-    notes = [f"{len(others)} jobs of another size are left out: {', '.join(others[:3])}"] if others else []
+    notes = [f"{_many(len(others), 'job')} of another size left out: {', '.join(others[:3])}"] if others else []
     return (int(nodes), int(gpus)), sorted(most.loc[mine, "job"].astype(str)), notes
 
 
@@ -121,7 +122,7 @@ def _hidden_restarts(findings: Sequence[Finding], jobs: list[str]) -> tuple[int,
 
 def _said(struck: pd.DataFrame, silent_hours: float, always: bool) -> list[str]:
     chosen = struck.loc[struck["chosen"], "cause"].astype(str).value_counts()
-    notes = [f"{count} stops by {cause} are left out: somebody chose them" for cause, count in chosen.items()]
+    notes = [f"{cause}: {_many(count, 'stop')} left out: somebody chose that" for cause, count in chosen.items()]
     if silent_hours:
         notes.append(
             f"when faults struck is not known in {silent_hours:.3g} h of silence: taken in the middle, so half of it "
@@ -130,6 +131,19 @@ def _said(struck: pd.DataFrame, silent_hours: float, always: bool) -> list[str]:
     if always:
         notes.append("faults struck a job that was down: strike is always, and rates are over all time held")
     return notes
+
+
+def _not_in_a_scenario(kept: pd.DataFrame, silent_hours: float) -> list[str]:
+    """Say how much of the time nobody can place, where that is not the silence before faults."""
+    took = hours(kept).groupby(kept["category"], observed=False).sum()
+    share = max(0.0, took["unattributed"] - silent_hours) / took.sum()
+    if share < WORTH_SAYING:
+        return []
+    return [f"{100 * share:.0f} % of the time is unattributed beside that: the scenario has none of it"]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def cohort_hours(found: Evidence, cohorts: Mapping[str, str], faults: pd.DataFrame) -> pd.DataFrame:

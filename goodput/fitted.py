@@ -116,6 +116,8 @@ def duration(path: str, values: Sequence[float], note: str = "", shaped: bool = 
     """
     values = np.asarray(values, float)
     mean, spread = float(values.mean()), float(np.ptp(values))
+    if len(values) == 1:
+        return Fitted(path, six(mean), events=1, how="fitted", note=_joined("one event: no interval", note))
     if spread <= SAME * mean:
         return Fitted(path, six(mean), mean, mean, len(values), "fitted", note, error=0.0)
     error = float(values.std(ddof=1)) / math.sqrt(len(values))

@@ -72,7 +72,11 @@ def fit_text(fit: Fit) -> str:
     """Return a fit as a table for people, a row a value, and what is to be known besides."""
     rows = [(row.path, _shown(row), interval(row) or "-", row.events or "-", row.how) for row in fit.rows]
     table = aligned(("value of the scenario", "fitted", "90 % interval", "events", "how"), rows)
-    why = [f"{row.path}: {row.note}" for row in fit.rows if row.how in ("assumed", "pooled")]
+    said: dict[str, list[str]] = {}
+    for row in fit.rows:
+        if row.how in ("assumed", "pooled"):
+            said.setdefault(f"{row.how}: {row.note}", []).append(row.path)
+    why = [f"{', '.join(paths)} {note}" for note, paths in said.items()]
     return "\n".join([table, *([""] if why or fit.notes else []), *fit.notes, *why])
 
 

@@ -13,7 +13,7 @@ from goodput.parts import expected
 from goodput.scenario import Scenario
 
 NODE_FAILURE = "node_failure"  # the cause that a scenario needs where no failure names a node
-NO_TIME_MINUTES = 0.00001  # a scenario's save takes some time
+NO_TIME_MINUTES = 0.00001  # saves and restarts of a scenario take some time
 
 
 class CauseFits(NamedTuple):
@@ -143,12 +143,14 @@ def saves_of(found: Evidence, base: Scenario) -> list[Fitted]:
     """Return the compute between saves and what a save takes, in minutes."""
     told, rows = saves(found.log), []
     interval, blocking = "checkpoint.interval_minutes", "checkpoint.blocking_minutes"
-    if len(told.interval_minutes):
+    if told.interval_minutes.any():
         rows.append(duration(interval, told.interval_minutes, shaped=False))
     else:
-        rows.append(assumed(interval, float(base.interval_minutes), "no save in the log: the baseline's"))
+        rows.append(
+            assumed(interval, float(base.interval_minutes), "no compute before a save in the log: the baseline's")
+        )
     if not len(told.blocking_minutes):
-        return [*rows, assumed(blocking, base.checkpoint.blocking_minutes, "no save in the log: the baseline's")]
+        return [*rows, assumed(blocking, base.checkpoint.blocking_minutes, "no whole save in the log: the baseline's")]
     if not told.blocking_minutes.any():
         why = "saves take no time in the log: theirs is in the compute"
         return [*rows, assumed(blocking, NO_TIME_MINUTES, why)]
@@ -162,6 +164,9 @@ def restart_rows(found: Evidence, base: Scenario) -> list[Fitted]:
     hidden, all_starts = found.hidden_restarts
     if not len(took):
         rows = [assumed(path, float(expected(base.job.restart_minutes)), "no whole restart in the log: the baseline's")]
+    elif not took.any():
+        why = "restarts take no time in the log: theirs is in the compute, or in waiting"
+        rows = [assumed(path, NO_TIME_MINUTES, why)]
     elif hidden:
         row = duration(path, took, shaped=False)
         once = 1 - hidden / all_starts
