@@ -58,6 +58,8 @@ LAYOUT = [
     "calibrate",
     "fitted_file",
     "bootstrap",
+    "changes",
+    "truth",
     "replay",
     "analysis",
     "what_if",

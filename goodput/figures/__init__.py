@@ -5,6 +5,7 @@ true when a parameter changes; `title=` replaces it. Nothing here changes matplo
 """
 
 from goodput.figures.closeup import draw_minutes, draw_same_fault
+from goodput.figures.fit import draw_gains, draw_replay
 from goodput.figures.nodes import (
     draw_crew_waits,
     draw_grid,
@@ -40,6 +41,7 @@ __all__ = [
     "draw_crew_waits",
     "draw_differences",
     "draw_evidence",
+    "draw_gains",
     "draw_goodput",
     "draw_grid",
     "draw_interruption",
@@ -49,6 +51,7 @@ __all__ = [
     "draw_minutes",
     "draw_monthly_means",
     "draw_pairs",
+    "draw_replay",
     "draw_same_fault",
     "draw_sizes",
     "draw_spare_gains",
