@@ -3,6 +3,7 @@
 A parametric bootstrap: scenarios are drawn from what the log leaves open, and each answers the what-if for itself.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -118,10 +119,10 @@ def what_if(fit: Fit, changes: Mapping[str, Any], draws: int = 60, seeds: int = 
 
     Each draw from the fit plays `seeds` runs with and without the change, paired by seed. The spread between draws is
     that of the fit and the luck of their few runs; the luck's variance, known from the runs of each draw, is taken off:
-    draws are moved towards their mean by sqrt(1 - luck / all). The interval is that of the mean gain over many runs,
-    not of a single run.
+    draws are moved towards their mean by sqrt(1 - luck / all). The gain is the middle one of the draws, as gains are
+    skew; its interval is that of the mean gain over many runs, not of a single run.
     """
-    return _gain(_paired(fit, {"change": changes}, draws, seeds, seed)["change"])
+    return _gain(_paired(fit, {"change": changes}, draws, seeds, seed)["change"], _held(fit.scenario))
 
 
 def rank_what_ifs(
@@ -134,19 +135,15 @@ def rank_what_ifs(
     if not what_ifs:
         raise BadInput("what_ifs: at least one change must be given")
     gains = _paired(fit, what_ifs, draws, seeds, seed)
-    table = pd.DataFrame([_gain(each) for each in gains.values()])
+    table = pd.DataFrame([_gain(each, _held(fit.scenario)) for each in gains.values()])
     table.insert(0, "change", list(gains))
     return table.sort_values(["gpu_hours", "change"], ascending=[False, True], ignore_index=True)
 
 
-class _Runs(NamedTuple):
-    gpu_hours: np.ndarray  # gained, by draw and seed
-    held: np.ndarray  # without the change, by draw and seed
-
-
-def _paired(fit: Fit, what_ifs: Mapping[str, Mapping], count: int, seeds: int, seed: int) -> dict[str, _Runs]:
-    if seeds < 2:
-        raise BadInput(f"seeds={seeds} must be 2 or more, so that luck can be told from the fit")
+def _paired(fit: Fit, what_ifs: Mapping[str, Mapping], count: int, seeds: int, seed: int) -> dict[str, np.ndarray]:
+    """Return the GPU-hours that each change gains, by draw and seed."""
+    if seeds < 2 or count < 2:
+        raise BadInput(f"draws={count} and seeds={seeds} must be 2 or more, so that luck can be told from the fit")
     found: dict[str, list] = {name: [] for name in what_ifs}
     for number, scenario in enumerate(draws(fit, count, seed)):
         # each draw has seeds of its own: the luck of a few must not be that of all
@@ -154,8 +151,12 @@ def _paired(fit: Fit, what_ifs: Mapping[str, Mapping], count: int, seeds: int, s
         before = _productive(scenario, mine)
         for name, changes in what_ifs.items():
             found[name].append(_productive(scenario.but(changes), mine) - before)
-    held = fit.scenario.job.nodes * fit.scenario.job.gpus_per_node * fit.scenario.days * 24
-    return {name: _Runs(np.array(gained), np.full(1, held)) for name, gained in found.items()}
+    return {name: np.array(gained) for name, gained in found.items()}
+
+
+def _held(scenario: Scenario) -> float:
+    """Return the GPU-hours that the job holds in a run."""
+    return scenario.job.nodes * scenario.job.gpus_per_node * scenario.days * 24
 
 
 def _productive(scenario: Scenario, seeds: Iterable[int]) -> np.ndarray:
@@ -167,17 +168,14 @@ def _productive(scenario: Scenario, seeds: Iterable[int]) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _gain(runs: _Runs) -> Gain:
-    count, seeds = runs.gpu_hours.shape
-    by_draw = runs.gpu_hours.mean(axis=1)
-    luck = float(runs.gpu_hours.var(axis=1, ddof=1).mean() / seeds)
-    spread = float(by_draw.var(ddof=1)) if count > 1 else 0.0
-    kept = np.sqrt(max(0.0, 1 - luck / spread)) if spread else 0.0
-    mean = float(by_draw.mean())
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(mean + kept * (by_draw - mean), [tail, 1 - tail])
-    ends = mean, float(low), float(high)
-    held = float(runs.held[0])
-    return Gain(
-        *ends, *(each / held for each in ends), float(kept * np.sqrt(spread)), float(np.sqrt(luck)), count, seeds
-    )
+def _gain(gpu_hours: np.ndarray, held: float) -> Gain:
+    """Return the gain of a change from what it gained in each run, by draw and seed."""
+    count, seeds = gpu_hours.shape
+    by_draw = gpu_hours.mean(axis=1)
+    luck = float(gpu_hours.var(axis=1, ddof=1).mean() / seeds)
+    spread = float(by_draw.var(ddof=1))
+    kept = math.sqrt(max(0.0, 1 - luck / spread)) if spread else 0.0
+    mean, tail = by_draw.mean(), (1 - LEVEL) / 2
+    ends = np.quantile(mean + kept * (by_draw - mean), [0.5, tail, 1 - tail]).tolist()
+    shares = [each / held for each in ends]
+    return Gain(*ends, *shares, kept * math.sqrt(spread), math.sqrt(luck), count, seeds)

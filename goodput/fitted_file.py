@@ -111,6 +111,8 @@ def _pairs(path: Path, lines: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
         if len(cells) != 2 or not all(cell.strip() for cell in cells):
             raise BadInput(f'{path}:{number}: line must be a node and its cohort, as "node[0-31]",batch_b')
         pairs.append((cells[0].strip(), cells[1].strip()))
+        if cells[0].strip() in dict(pairs[:-1]):
+            raise BadInput(f"{path}:{number}: node {cells[0].strip()} must have one line only")
     if not pairs:
         raise BadInput(f"{path}: file must name at least one node")
     return pairs
