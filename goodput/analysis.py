@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 
 from goodput.attribution import CATEGORIES, US_PER_HOUR, interruptions, spans
+from goodput.cycles import FEWEST, METHOD, cycles, goodput_interval
 from goodput.errors import BadInput, printable
 from goodput.events import Finding, micros
 from goodput.metrics import MeanTime, by_cause, cause_times, per_job, rates, rates_of, reference_steps
 from goodput.slo import error_budget, slo_windows
-from goodput.text import aligned, between, number, percent, records
+from goodput.text import aligned, between, number, percent, records, saving_said
 from goodput.window import clip, covered_hours, without
 
 
@@ -46,8 +47,14 @@ def analyze(
     nameless = jobs["failures"].sum() > 0 and jobs["node_failures"].sum() == 0
     said = "no failure names its node: node MTBF knows of none, and its bound holds only if none was a node's"
     more = [Finding("note", "no-node", None, None, said)] if nameless else []
+    more += [Finding("warning", "mostly-saving", None, None, said) for said in _saving(jobs)]
     found = Analysis(stretches, struck, jobs, by_cause(stretches, struck), [*findings, *more], {}, _unit(findings))
     return found._replace(window=_window(stretches, since, until))
+
+
+def _saving(jobs: pd.DataFrame) -> list[str]:
+    hours = jobs.reset_index()[["job", *CATEGORIES]].to_dict("records")
+    return [said for row in hours if (said := saving_said(f"job {row['job']}", row))]
 
 
 def _within(struck: pd.DataFrame, since: int | None, until: int | None) -> pd.DataFrame:
@@ -87,6 +94,7 @@ def as_data(found: Analysis) -> dict[str, Any]:
     hours = found.jobs[list(CATEGORIES)].sum()
     return {
         **_totals(hours.to_dict(), found.jobs["held_gpu_hours"].sum()),
+        **_sure(found),
         **_rates(found.jobs[_COUNTED].sum().to_dict()),
         "by_cause": records(found.causes),
         "by_job": [_job_data(row) for row in found.jobs.reset_index().to_dict("records")],
@@ -108,6 +116,12 @@ def _job_data(row: dict[str, Any]) -> dict[str, Any]:
 def _totals(hours: dict[str, float], held: float) -> dict[str, Any]:
     # sum over sum: never a mean of percentages
     return {"goodput": hours["productive"] / held, "held_gpu_hours": held, "gpu_hours": hours}
+
+
+def _sure(found: Analysis) -> dict[str, Any]:
+    share = goodput_interval(cycles(found.spans))
+    interval = [share.low, share.high]
+    return {"goodput_ci95": interval, "goodput_cycles": share.cycles, "goodput_ci95_method": METHOD}
 
 
 def _rates(total: dict[str, float]) -> dict[str, Any]:
@@ -156,11 +170,22 @@ def _headline(found: Analysis, data: dict[str, Any]) -> str:
     jobs = found.jobs.index
     who = f"job {printable(jobs[0])}" if len(jobs) == 1 else f"{len(jobs)} jobs"
     said = f"{who}: {number(data['held_gpu_hours'])} {found.unit} held, goodput {percent(data['goodput'])}"
+    said += f" ({goodput_sure(data)})"
     window = found.window
     if window["coverage"] < 1:
         said += f"\nfrom {window['start']:%Y-%m-%d %H:%M} to {window['end']:%Y-%m-%d %H:%M} UTC,"
         said += f" {number(window['hours'])} h, of which {percent(window['coverage'], 1)} has data"
     return said
+
+
+def goodput_sure(data: dict[str, Any]) -> str:
+    """Return the interval of goodput as text, with the cycles that it rests on."""
+    low, high = data["goodput_ci95"]
+    count = f"{data['goodput_cycles']:,} cycle{'' if data['goodput_cycles'] == 1 else 's'}"
+    count += " of all jobs" if len(data["by_job"]) > 1 else ""
+    if data["goodput_cycles"] < FEWEST:
+        return f"{count}: too few for an interval"
+    return f"95 % interval {100 * low:.1f} to {100 * high:.1f} by {count}"
 
 
 def _categories(found: Analysis, data: dict[str, Any]) -> str:

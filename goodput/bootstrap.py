@@ -3,8 +3,7 @@
 A parametric bootstrap: scenarios are drawn from what the log leaves open, and each answers the what-if for itself.
 """
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,13 +12,16 @@ import pandas as pd
 from goodput.attribution import interruptions, spans
 from goodput.calibrate import Fit
 from goodput.errors import BadInput
+from goodput.events import concat_logs
 from goodput.experiment import CHUNK
 from goodput.fitted import LEVEL, Fitted, six
 from goodput.metrics import per_job
 from goodput.scenario import Scenario
-from goodput.simulate import simulate_many
+from goodput.simulate import job_name, simulate_many
+from goodput.smoothing import smoothed
 from goodput.streams import stream
 
+FEWEST_DRAWS = 20  # fewer tell little of the ends of an interval
 MOST_FACTOR = 4.0  # of a mean time: two durations alone would leave it almost anywhere
 
 
@@ -35,8 +37,15 @@ def draws(fit: Fit, count: int, seed: int = 1) -> list[Scenario]:
     >>> from goodput.simulate import simulate
     >>> fit = calibrate(simulate(load_scenario("baseline"), 1))
     >>> [round(each.cohorts["default"].mtbf_hours) for each in draws(fit, 3)]
-    [2565, 2376, 2583]
+    [2315, 2665, 1816]
     """
+    drawn = _values(fit, count, seed)
+    names = [f"{fit.scenario.name}/draw-{number}" for number in range(1, count + 1)]
+    return [fit.scenario.but({path: values[k] for path, values in drawn.items()}, name) for k, name in enumerate(names)]
+
+
+def _values(fit: Fit, count: int, seed: int) -> dict[str, list]:
+    """Return the drawn values by path: one a draw."""
     if count < 1:
         raise BadInput(f"draws={count} must be 1 or more")
     drawn: dict[str, list] = {}
@@ -44,9 +53,7 @@ def draws(fit: Fit, count: int, seed: int = 1) -> list[Scenario]:
         values = _drawn(row, count, stream(seed, "fit", row.path))
         if values is not None:
             drawn[row.path] = values
-    drawn |= _causes(fit, count, seed)
-    names = [f"{fit.scenario.name}/draw-{number}" for number in range(1, count + 1)]
-    return [fit.scenario.but({path: values[k] for path, values in drawn.items()}, name) for k, name in enumerate(names)]
+    return drawn | _causes(fit, count, seed)
 
 
 def _drawn(row: Fitted, count: int, generator: np.random.Generator) -> list | None:
@@ -99,6 +106,13 @@ def _causes(fit: Fit, count: int, seed: int) -> dict[str, list]:
     return out
 
 
+def _size(value: Any) -> float:
+    """Return a number that goes with a drawn value, also where that is a distribution."""
+    if not isinstance(value, dict):
+        return value
+    return value.get("mean") or value.get("median") or sum(value["values"])
+
+
 class Gain(NamedTuple):
     """What a change gains in one run of the fit's length: productive GPU-hours, with the 90 % interval."""
 
@@ -108,25 +122,25 @@ class Gain(NamedTuple):
     points: float  # of goodput, as a share
     points_low: float
     points_high: float
-    fit_deviation: float  # GPU-hours, standard deviation from draw to draw that is no luck
-    luck_deviation: float  # GPU-hours, standard deviation of one draw's mean that is luck
+    fit_deviation: float  # GPU-hours, standard deviation from draw to draw that the drawn values explain
+    luck_deviation: float  # GPU-hours, standard deviation of one draw's mean around that: luck, and not in the interval
     draws: int
     seeds: int
 
 
-def what_if(fit: Fit, changes: Mapping[str, Any], draws: int = 60, seeds: int = 8, seed: int = 1) -> Gain:
+def what_if(fit: Fit, changes: Mapping[str, Any], draws: int = 120, seeds: int = 2, seed: int = 1) -> Gain:
     """Return what changes to the fitted scenario gain, in productive GPU-hours of a run, with its 90 % interval.
 
-    Each draw from the fit plays `seeds` runs with and without the change, paired by seed. The spread between draws is
-    that of the fit and the luck of their few runs; the luck's variance, known from the runs of each draw, is taken off:
-    draws are moved towards their mean by sqrt(1 - luck / all). The gain is the middle one of the draws, as gains are
-    skew; its interval is that of the mean gain over many runs, not of a single run.
+    Each draw from the fit plays a few runs with and without the change, paired by seed, and each draw has seeds of its
+    own. How the gain goes with the drawn values is read off all of them together (`smoothing.smoothed`), so that the
+    luck of the few runs stays out: the interval is that of the mean gain over many runs, not of a single one. The gain
+    is the middle one of the draws, as gains are skew.
     """
-    return _gain(_paired(fit, {"change": changes}, draws, seeds, seed)["change"], _held(fit.scenario))
+    return _gains(fit, {"change": changes}, draws, seeds, seed)["change"]
 
 
 def rank_what_ifs(
-    fit: Fit, what_ifs: Mapping[str, Mapping[str, Any]], draws: int = 60, seeds: int = 8, seed: int = 1
+    fit: Fit, what_ifs: Mapping[str, Mapping[str, Any]], draws: int = 120, seeds: int = 2, seed: int = 1
 ) -> pd.DataFrame:
     """Return one row a what-if, dearest first: `change`, then the fields of its `Gain`.
 
@@ -134,24 +148,22 @@ def rank_what_ifs(
     """
     if not what_ifs:
         raise BadInput("what_ifs: at least one change must be given")
-    gains = _paired(fit, what_ifs, draws, seeds, seed)
-    table = pd.DataFrame([_gain(each, _held(fit.scenario)) for each in gains.values()])
+    gains = _gains(fit, what_ifs, draws, seeds, seed)
+    table = pd.DataFrame(list(gains.values()))
     table.insert(0, "change", list(gains))
     return table.sort_values(["gpu_hours", "change"], ascending=[False, True], ignore_index=True)
 
 
-def _paired(fit: Fit, what_ifs: Mapping[str, Mapping], count: int, seeds: int, seed: int) -> dict[str, np.ndarray]:
-    """Return the GPU-hours that each change gains, by draw and seed."""
-    if seeds < 2 or count < 2:
-        raise BadInput(f"draws={count} and seeds={seeds} must be 2 or more, so that luck can be told from the fit")
-    found: dict[str, list] = {name: [] for name in what_ifs}
-    for number, scenario in enumerate(draws(fit, count, seed)):
-        # each draw has seeds of its own: the luck of a few must not be that of all
-        mine = range(number * seeds + 1, (number + 1) * seeds + 1)
-        before = _productive(scenario, mine)
-        for name, changes in what_ifs.items():
-            found[name].append(_productive(scenario.but(changes), mine) - before)
-    return {name: np.array(gained) for name, gained in found.items()}
+def _gains(fit: Fit, what_ifs: Mapping[str, Mapping], count: int, seeds: int, seed: int) -> dict[str, Gain]:
+    if seeds < 1 or count < FEWEST_DRAWS:
+        raise BadInput(f"draws={count} must be {FEWEST_DRAWS} or more, and seeds={seeds} 1 or more")
+    drawn = np.array([[_size(value) for value in values] for values in _values(fit, count, seed).values()]).T
+    before = draws(fit, count, seed)
+    base, held = _productive(before, seeds), _held(fit.scenario)
+    gains = {
+        name: _productive([each.but(changes) for each in before], seeds) - base for name, changes in what_ifs.items()
+    }
+    return {name: _gain(each, drawn, held, seeds) for name, each in gains.items()}
 
 
 def _held(scenario: Scenario) -> float:
@@ -159,23 +171,27 @@ def _held(scenario: Scenario) -> float:
     return scenario.job.nodes * scenario.job.gpus_per_node * scenario.days * 24
 
 
-def _productive(scenario: Scenario, seeds: Iterable[int]) -> np.ndarray:
-    """Return the productive GPU-hours of each run."""
-    seeds, found = list(seeds), []
-    for at in range(0, len(seeds), CHUNK):
-        log = simulate_many(scenario, seeds[at : at + CHUNK])
-        found.append(per_job(spans(log), interruptions(log))["productive"].to_numpy())
-    return np.concatenate(found)
+def _productive(drawn: Sequence[Scenario], seeds: int) -> np.ndarray:
+    """Return the mean productive GPU-hours of a run of each scenario.
+
+    Each has seeds of its own, the k-th those after the k-th `seeds`: the luck of a few must not be that of all.
+    """
+    found: list[float] = []
+    for at in range(0, len(drawn), CHUNK):
+        some = list(enumerate(drawn[at : at + CHUNK], at))
+        plays = [(scenario, range(k * seeds + 1, (k + 1) * seeds + 1)) for k, scenario in some]
+        log = concat_logs([simulate_many(scenario, mine) for scenario, mine in plays])
+        productive = per_job(spans(log), interruptions(log))["productive"]
+        names = [job_name(scenario, seed) for scenario, mine in plays for seed in mine]
+        found += productive.loc[names].to_numpy().reshape(-1, seeds).mean(axis=1).tolist()
+    return np.array(found)
 
 
-def _gain(gpu_hours: np.ndarray, held: float) -> Gain:
-    """Return the gain of a change from what it gained in each run, by draw and seed."""
-    count, seeds = gpu_hours.shape
-    by_draw = gpu_hours.mean(axis=1)
-    luck = float(gpu_hours.var(axis=1, ddof=1).mean() / seeds)
-    spread = float(by_draw.var(ddof=1))
-    kept = math.sqrt(max(0.0, 1 - luck / spread)) if spread else 0.0
-    mean, tail = by_draw.mean(), (1 - LEVEL) / 2
-    ends = np.quantile(mean + kept * (by_draw - mean), [0.5, tail, 1 - tail]).tolist()
+def _gain(gains: np.ndarray, drawn: np.ndarray, held: float, seeds: int) -> Gain:
+    """Return the gain of a change from the mean gain of each draw, a row of drawn values each."""
+    plain = smoothed(gains, drawn)
+    tail = (1 - LEVEL) / 2
+    # of so few draws the k-th is the k / (n + 1) quantile
+    ends = np.quantile(plain, [0.5, tail, 1 - tail], method="weibull").tolist()
     shares = [each / held for each in ends]
-    return Gain(*ends, *shares, kept * math.sqrt(spread), math.sqrt(luck), count, seeds)
+    return Gain(*ends, *shares, float(plain.std()), float((gains - plain).std()), len(gains), seeds)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from goodput.analysis import Analysis
+from goodput.analysis import Analysis, goodput_sure
 from goodput.errors import BadInput
 from goodput.sheet import Tile
 from goodput.text import between, number, percent, printable, whole
@@ -42,7 +42,7 @@ def tiles(found: Analysis, data: dict[str, Any], price: float | None) -> list[Ti
     """Return the headline numbers, each with its unit, and its interval or count; `price` is that of a GPU-hour."""
     unit, hours, held = found.unit, data["gpu_hours"], data["held_gpu_hours"]
     waste = held - hours["productive"]
-    kept = f"{whole(hours['productive'])} of {whole(held)} {unit} trained the model"
+    kept = f"{whole(hours['productive'])} of {whole(held)} {unit} trained the model; {goodput_sure(data)}"
     tiles = [
         Tile("Goodput", percent(data["goodput"]).removesuffix(" %"), "%", kept, "good"),
         Tile("Held", whole(held), unit, f"by {counted(len(found.jobs), 'job')}"),

@@ -14,10 +14,11 @@ from goodput.analysis import Analysis
 from goodput.drawing import HOUR, as_words
 from goodput.figures import draw_burn, draw_causes, draw_ledger, draw_timeline
 from goodput.headline import check_price, counted, hours_text, lead, tiles, title
-from goodput.metrics import by_node, cause_times
+from goodput.metrics import by_node, cause_times, failures_in_jobs
+from goodput.repeats import repeat_offenders
 from goodput.sheet import Figures, Part, Table, paragraph, short_names, unbroken, write_sheet
 from goodput.slo import slo_windows
-from goodput.text import between, number, percent, printable
+from goodput.text import between, number, percent, printable, whole
 
 # What can still be read on one page.
 JOBS, CAUSES, NODES, WINDOWS, BARS = 50, 30, 15, 60, 250
@@ -38,7 +39,7 @@ def write_page(found: Analysis, data: dict[str, Any], out: Path, price: float | 
         Part("causes", "What interrupted it", _causes(found, data, figures)),
         Part("timeline", "When it happened", _timelines(found, figures)),
         *([Part("slo", "Was the promise kept?", _slo(data["slo"], figures, found.unit))] if data["slo"] else []),
-        Part("nodes", "Which nodes", [_nodes(found)]),
+        Part("nodes", "Which nodes", _nodes(found)),
         Part("jobs", "Job by job", [_jobs(found, data)]),
         Part("findings", "What the log could not tell", _findings(found)),
     ]
@@ -165,14 +166,32 @@ def _window_row(window: dict[str, Any]) -> tuple:
     )
 
 
-def _nodes(found: Analysis) -> Any:
+def _nodes(found: Analysis) -> list[Any]:
     nodes = by_node(found.spans, found.interruptions)
     if nodes.empty:
-        return paragraph("No failure in this log names a node.")
+        return [paragraph("No failure in this log names a node.")]
     rows = [
         (printable(node), f"{count:,}", number(cost)) for node, count, cost in nodes.head(NODES).itertuples(index=False)
     ]
-    return Table(("node", "failures", f"{found.unit} charged to it"), rows, _more(len(nodes), NODES, "nodes", "cost"))
+    header = ("node", "failures", f"{found.unit} charged to it")
+    return [*_by_chance(found), Table(header, rows, _more(len(nodes), NODES, "nodes", "cost"))]
+
+
+def _by_chance(found: Analysis) -> list[Any]:
+    """Return how many nodes would fail as often if all of a job were alike: to be read before one is called bad."""
+    nodes = failures_in_jobs(found.spans, found.interruptions)
+    if nodes.empty or found.unit == "job-hours":  # where sizes are not known nobody can tell
+        return []
+    table = repeat_offenders(nodes, within="job")
+    often = table[table["failures_or_more"].isin([2, table["failures_or_more"].max()])]
+    said = "; ".join(_as_often(row) for row in often.itertuples())
+    return [paragraph(f"Repeat offenders come by chance, too. If all nodes of a job were alike, {said}.")]
+
+
+def _as_often(row: Any) -> str:
+    said = f"{whole(row.expected)} would fail {row.failures_or_more} times or more, and {row.nodes:,} did"
+    chance = percent(row.chance, 1) if row.chance >= 0.001 else "under 0.1 %"
+    return f"{said} (the chance of so many or more: {chance})" if row.nodes else said
 
 
 def _jobs(found: Analysis, data: dict[str, Any]) -> Table:

@@ -186,6 +186,27 @@ def by_node(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
     return _dearest_first(table, "node")
 
 
+MOST_NODES = 2_000_000
+
+
+def failures_in_jobs(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a node of each job: `job`, `node_hours`, `failures`; empty for more than 2 million nodes.
+
+    For `repeat_offenders`, where a log does not tell who was in the job: each of its nodes is given the same time, and
+    as many that never failed are added as fill its largest size. Each swap of a node leaves one out, so that chance is
+    given a little too much.
+    """
+    failed = interruptions[is_failure(interruptions) & interruptions["node"].notna()]
+    blamed = failed.groupby(["job", "node"], observed=True).size()
+    most = spans.groupby("job", observed=True)["nodes"].max()
+    others = (most - blamed.groupby("job", observed=True).size()).dropna().clip(lower=0).astype(int)
+    if others.sum() > MOST_NODES:
+        return pd.DataFrame({"job": [], "node_hours": [], "failures": []})
+    job = [*blamed.index.get_level_values("job"), *others.index.repeat(others)]
+    failures = np.append(blamed.to_numpy(), np.zeros(others.sum(), int))
+    return pd.DataFrame({"job": job, "node_hours": 1.0, "failures": failures})
+
+
 def reference_steps(log: pd.DataFrame, spans: pd.DataFrame, step_seconds: float) -> tuple[int, float]:
     """Return the steps that were kept, and goodput by them: kept steps x `step_seconds` / time held.
 

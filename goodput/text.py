@@ -111,6 +111,7 @@ def comparison_json(table: pd.DataFrame, causes: pd.DataFrame | None = None) -> 
     return rows
 
 
+MOST_SAVING = 1 / 3  # of the running time, that saves can take unsaid
 COMPARISON_HEADER = (
     "goodput, %",
     "95 % interval",
@@ -140,7 +141,22 @@ def comparison_text(table: pd.DataFrame, style: str = "simple") -> str:
         )
         for row in records(table)
     ]
-    return aligned((first, *COMPARISON_HEADER), rows, style)
+    said = [saving_said(row[first], {c: row[f"share_{c}"] for c in CATEGORIES}) for row in records(table)]
+    return "\n".join([aligned((first, *COMPARISON_HEADER), rows, style), *filter(None, said)])
+
+
+def saving_said(who: Any, hours: Mapping[str, float]) -> str:
+    """Return what to say where saves take more than a third of the time that a job runs; else nothing.
+
+    Hours or shares of categories. A save as long as the interval takes half, and one that is due again before it has
+    ended never lets go: no setting tells that as well as where the time went.
+
+    >>> saving_said("job a", {"productive": 10, "lost_work": 0, "checkpoint": 12})
+    'job a: saves took 54.5 % of the time it ran: is a save as long as the interval, or longer?'
+    """
+    saving = hours["checkpoint"] / max(sum(hours[c] for c in ("productive", "checkpoint", "lost_work")), 1e-12)
+    said = f"{who}: saves took {percent(saving, 1)} of the time it ran: is a save as long as the interval, or longer?"
+    return said if saving > MOST_SAVING else ""
 
 
 def _hundredths(share: float) -> str:

@@ -322,3 +322,21 @@ def play_naively(scenario, rng: np.random.Generator) -> Played:
         now += restart
         if now >= horizon:
             return Played(dict(counts), struck, ran, waited)
+
+
+def only_failures(scenario):
+    """Return a scenario of failures and repairs and no more: hardly any time down or saving, and always a spare."""
+    changes = {"pool.spares": 2000, "job.restart_minutes": 0.001, "checkpoint.interval_minutes": 1e7}
+    detection = {f"causes.{name}.detection_minutes": 0.0 for name in scenario.causes}
+    return scenario.but(changes | detection, name="only-failures")
+
+
+def as_events(log: pd.DataFrame, job: str) -> list[dict]:
+    """Return the events of one job of a log as `walk` takes them."""
+    rows = log[log["job"] == job]
+    columns = (rows[name] for name in ("event", "cause", "nodes", "gpus_per_node"))
+    out = []
+    for micro, event, cause, nodes, gpus in zip(micros(rows["time"]).tolist(), *columns):
+        sizes = {} if pd.isna(nodes) else {"nodes": int(nodes), "gpus_per_node": int(gpus)}
+        out.append({"time": micro, "job": job, "event": event, "cause": None if pd.isna(cause) else cause, **sizes})
+    return out

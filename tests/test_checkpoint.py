@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from goodput import checkpoint
 from goodput.checkpoint import (
     daly_interval,
+    ettr_first_order,
     expected_costs,
     expected_goodput,
     first_order_goodput,
+    mtbi_of_nodes,
     optimal_interval,
     young_interval,
 )
@@ -244,6 +246,54 @@ def test_rarer_saves_cost_less_and_lose_more_and_leave_the_overhead_alone():
     costs = expected_costs([10, 100, 1000], 886.7, 5, 34.33)
     assert (np.diff(costs["saves"]) < 0).all() and (np.diff(costs["lost work"]) > 0).all()
     assert costs["overhead"] == pytest.approx(34.33 / (886.7 + 34.33))
+
+
+# --- a rate of nodes, and Meta's expected ETTR -----------------------------------------------------------------------
+
+
+def test_a_rate_of_nodes_gives_the_mtbi_of_their_job_by_hand():
+    """10 failures per 1,000 node-days on 100 nodes are one a day: 24 hours; twice the nodes, 12."""
+    assert mtbi_of_nodes(100, 10) == 24
+    assert mtbi_of_nodes(np.array([100, 200]), 10).tolist() == [24, 12]
+
+
+@given(st.integers(1, 100_000), st.floats(0.01, 100), st.floats(0.01, 1000), st.floats(0.01, 100), st.floats(0, 100))
+def test_metas_form_is_the_first_order_goodput_as_the_paper_writes_it(nodes, rate, interval, save, restart):
+    """(1 - N r_f (u0 + dt/2)) / (1 + w / dt), r_f a node-day and all times in days."""
+    day, r_f = 1440, rate / 1000
+    theirs = (1 - nodes * r_f * (restart / day + interval / day / 2)) / (1 + save / interval)
+    assert ettr_first_order(interval, nodes, rate, save, restart) == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+
+
+@given(st.integers(1, 10_000), st.floats(0.1, 20), st.floats(0.01, 10))
+def test_metas_best_interval_is_youngs_at_the_mtbi_of_the_nodes(nodes, rate, save):
+    """sqrt(2 w / (N r_f)), in days, is sqrt(2 C M)."""
+    theirs = 1440 * math.sqrt(2 * (save / 1440) / (nodes * rate / 1000))
+    assert young_interval(60 * mtbi_of_nodes(nodes, rate), save) == pytest.approx(theirs, rel=1e-12)
+
+
+def test_metas_worked_points_hold_at_the_best_interval():
+    """12,000 GPUs in 1,500 nodes, u0 = 5 min: 0.9 needs saves of 10 s, or a rate of 1; with neither it is 0.74."""
+    found = [
+        ettr_first_order(young_interval(60 * mtbi_of_nodes(1500, rate), save), 1500, rate, save, 5)
+        for rate, save in ((6.5, 1 / 6), (1, 5), (6.5, 5))
+    ]
+    assert found == pytest.approx([0.921, 0.898, 0.740], abs=0.0005)
+
+
+def test_the_expected_ettr_turns_negative_where_the_exact_form_does_not():
+    """16,384 nodes at 10 failures per 1,000 node-days: 8.8 minutes of MTBI against 5 + 9.4 / 2 of loss a failure."""
+    job = 60 * mtbi_of_nodes(16_384, 10)
+    best = young_interval(job, 5)
+    assert ettr_first_order(best, 16_384, 10, 5, 5) < 0 < expected_goodput(best, job, 5, 5)
+
+
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf])
+def test_a_rate_and_a_number_of_nodes_must_be_above_zero(bad):
+    with pytest.raises(BadInput, match="nodes="):
+        mtbi_of_nodes(bad, 6.5)
+    with pytest.raises(BadInput, match="failures_per_1000_node_days="):
+        mtbi_of_nodes(128, bad)
 
 
 def test_the_module_needs_nothing_of_the_package_but_its_error():

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 
 from goodput.attribution import interruptions, spans
+from goodput.bootstrap import what_if
 from goodput.calibrate import calibrate
 from goodput.cohorts import cohorts_by_day
 from goodput.events import codes
+from goodput.experiment import experiment, wide_runs
 from goodput.metrics import mean_time, per_job
 from goodput.scenario import SEVEN, load_scenario
 from goodput.simulate import cohort_names, simulate, simulate_many
@@ -52,7 +54,7 @@ def counted(scenario, seeds) -> pd.DataFrame:
 def expected_coverage(mean: float) -> float:
     """Return how often the exact interval holds the truth at a mean number of events: the sum of its pmf where it does.
 
-    At 4.13 events 95.8 %, at 2.76 97.7 %, at 40 near 90 %.
+    At 4.13 events 95.8 %, at 2.76 97.7 %, at 40 still 91.8 %.
     """
     covered = 0.0
     for count in range(int(mean + 12 * math.sqrt(mean) + 20)):
@@ -62,9 +64,9 @@ def expected_coverage(mean: float) -> float:
     return covered
 
 
-@pytest.mark.parametrize(("mean", "share"), [(4.13, 0.958), (2.76, 0.977), (40, 0.90)])
+@pytest.mark.parametrize(("mean", "share"), [(4.13, 0.958), (2.76, 0.977), (40, 0.918)])
 def test_exact_intervals_from_few_events_hold_the_truth_more_often_than_they_say(mean, share):
-    assert expected_coverage(mean) == pytest.approx(share, abs=0.015)
+    assert expected_coverage(mean) == pytest.approx(share, abs=0.001)
 
 
 def test_the_counts_of_this_study_are_those_of_calibrate():
@@ -90,3 +92,20 @@ def test_rates_hold_the_truth_as_often_as_exact_intervals_do(name):
         expected = expected_coverage((mine["hours"] / mine["truth"]).mean())
         error = math.sqrt(expected * (1 - expected) / len(mine))
         assert abs(mine["covers"].mean() - expected) <= 3 * error, (what, mine["covers"].mean(), expected)
+
+
+@pytest.mark.slow
+def test_what_eight_spares_would_gain_is_told_by_single_logs_about_as_often_as_they_say():
+    """50 logs of one month of baseline, its four spares known; the truth from 2,000 seeds.
+
+    A month with few broken nodes and quick repairs tells of less waiting than there is, so most misses are below.
+    """
+    base = load_scenario("baseline")
+    more = base.but({"pool.spares": 8}, "more")
+    productive = wide_runs(experiment([base, more], range(100_001, 102_001)))["productive"]
+    truth = (productive["more"] - productive["baseline"]).mean()
+    fits = [calibrate(simulate(base, seed), spares=4) for seed in range(1, 51)]
+    gains = [what_if(fit, {"pool.spares": 8}, draws=80) for fit in fits]
+    held = [gain.low <= truth <= gain.high for gain in gains]
+    assert 0.80 <= np.mean(held) <= 0.95, (truth, np.mean(held))
+    assert np.median([gain.gpu_hours for gain in gains]) == pytest.approx(truth, rel=0.3)

@@ -104,6 +104,9 @@ def test_the_page_says_what_analyze_says(soup, command):
     assert windows == [f"{100 * each['goodput']:.2f} %" for each in found["slo"]["by_window"]]
     low, high = found["mtbi_hours_ci95"]
     assert f"95 % interval {low:.1f} to {high:.1f} h" in tiles(page)["MTBI of a job"]
+    low, high = found["goodput_ci95"]
+    sure = f"95 % interval {100 * low:.1f} to {100 * high:.1f} by {found['goodput_cycles']} cycles"
+    assert tiles(page)["Goodput"].endswith(sure)
 
 
 def test_each_tile_has_a_unit_and_an_interval_or_a_count(soup):
@@ -173,6 +176,14 @@ def test_a_failure_without_a_node_is_said_and_listed_among_the_findings(soup):
     page = soup(events("a", node=None))
     assert "No failure in this log names a node" in page.get_text()
     assert any(row[0] == "note: no-node" and row[2] == "1" for row in rows_of(page, "findings"))
+
+
+def test_nodes_are_named_beside_how_many_repeat_offenders_chance_would_make(soup):
+    """Two failures, both of n1, one of 4 nodes: by chance one of them has both in 4 of 16 ways."""
+    rows = events("a", nodes=4, gpus_per_node=8)
+    again = [{**row, "time": row["time"] + 4 * 3600} for row in rows[1:5]]
+    said = soup([*rows[:-1], *again, rows[-1]]).select_one("#nodes p").get_text()
+    assert "0.25 would fail 2 times or more, and 1 did (the chance of so many or more: 22.1 %)" in said
 
 
 def test_where_sizes_are_unknown_nothing_speaks_of_gpu_hours(html):

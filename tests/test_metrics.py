@@ -18,6 +18,7 @@ from goodput.metrics import (
     by_cause,
     by_node,
     cause_times,
+    failures_in_jobs,
     is_failure,
     mean_interval,
     mean_time,
@@ -263,6 +264,22 @@ def test_equal_costs_are_in_the_order_of_names_whatever_the_order_of_the_log(tmp
     for log in (log_of(text), read_log(path)[0]):
         assert by_cause(spans(log), interruptions(log))["cause"].tolist() == ["alpha", "zeta"]
         assert by_node(spans(log), interruptions(log))["node"].tolist() == ["n1", "n2"]
+
+
+def test_each_job_has_its_nodes_those_that_never_failed_too():
+    """`a` has 2 nodes, n1 of them failed once (the planned stop names none); `b`, which never failed, tells nothing."""
+    log = frame_of(TWO_JOBS)
+    table = failures_in_jobs(spans(log), interruptions(log))
+    assert table.to_numpy().tolist() == [["a", 1.0, 1], ["a", 1.0, 0]]
+
+
+def test_where_nothing_failed_or_nodes_are_too_many_to_list_there_are_none(monkeypatch):
+    log = log_of("0 start nodes=9 gpus_per_node=1\n60 interrupt cause=host node=n1\n90 end")
+    quiet = log_of("0 start nodes=9 gpus_per_node=1\n60 interrupt cause=planned node=n1 planned\n90 end")
+    assert len(failures_in_jobs(spans(log), interruptions(log))) == 9
+    assert failures_in_jobs(spans(quiet), interruptions(quiet)).empty
+    monkeypatch.setattr("goodput.metrics.MOST_NODES", 5)
+    assert failures_in_jobs(spans(log), interruptions(log)).empty
 
 
 # --- reference steps -----------------------------------------------------------------------------------------------

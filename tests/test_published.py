@@ -1,10 +1,24 @@
 """Published figures: each has its unit, source and status, and our arithmetic on them is right; whether they are true
 is for their sources to say."""
 
+import numpy as np
 import pytest
 
 from goodput.errors import BadInput
-from goodput.published import STATUS, cited, figure, names, published
+from goodput.metrics import mean_time
+from goodput.published import (
+    COUNTED,
+    STATUS,
+    cited,
+    clusters,
+    counted_jobs,
+    figure,
+    in_minutes,
+    mttf_by_size,
+    names,
+    published,
+    ranges,
+)
 
 LLAMA = published("llama3_interruptions")
 META = published("meta_rsc", second_hand=True)
@@ -94,3 +108,71 @@ def test_what_is_not_there_is_refused():
         published("meta_rcs")
     with pytest.raises(BadInput, match="r_f of anything must be one figure, not 0"):
         figure(META, "r_f")
+
+
+# --- systems side by side ---------------------------------------------------------------------------------------------
+
+
+def test_the_time_between_interruptions_scales_with_the_nodes():
+    """Llama 3: 1,296 hours / 419 = 3.09; on 2,048 nodes, so 1,000 of them would have 6.33."""
+    table = clusters().set_index("system")
+    llama = table.loc["Llama 3 405B (Meta)"]
+    assert llama["per_1000_hours"] == pytest.approx(1296 / 419 * 2.048)
+    assert llama[["mtbi_hours_low", "mtbi_hours_high"]].tolist() == list(mean_time(1296, 419)[1:3])
+    # a rate per 1,000 node-days says it at once
+    rate = figure(META, "r_f_rsc1")
+    assert table.loc["Meta RSC-1, rate of jobs > 128 GPUs", "per_1000_hours"] == pytest.approx(24 / rate)
+
+
+def test_the_times_of_counted_systems_are_those_that_are_printed():
+    """Within 1 %: they are printed with two digits or three."""
+    long = published("published_goodput", second_hand=True)
+    printed = long[long["quantity"] == "mtbi_hours"].set_index("what")["value"]
+    ours = clusters(second_hand=True).set_index("system")["mtbi_hours"].reindex(printed.index)
+    assert (ours / printed - 1).abs().max() < 0.01
+
+
+def test_what_metas_jobs_of_1024_gpus_had_is_3_7_times_as_often_as_by_its_rate():
+    times = clusters().set_index("system")["per_1000_hours"]
+    by_rate, measured = times["Meta RSC-1, rate of jobs > 128 GPUs"], times["Meta RSC, jobs of 1,024 GPUs"]
+    assert by_rate / measured == pytest.approx(3.65, abs=0.01)
+
+
+def test_systems_known_at_second_hand_come_only_when_asked_for():
+    first, all_of_them = clusters(), clusters(second_hand=True)
+    assert "S" not in set(first["status"]) and set(first["system"]) < set(all_of_them["system"])
+    assert first["stands"].str.contains("read in the source|quoted from the source").all()
+    assert first["source"].ne("").all() and set(all_of_them["status"]) <= set(STATUS)
+
+
+def test_each_system_with_a_time_says_what_it_counts():
+    table = clusters(second_hand=True)
+    known = table[table["mtbi_hours"].notna()]
+    assert set(known["system"]) == set(COUNTED)
+    assert (table.loc[table["reported"].notna(), "counts"] != "").all()
+    assert table["reported"].dropna().between(0, 1).all()
+
+
+def test_what_metas_rate_gives_at_each_published_size():
+    """The projections are the rate's; what was measured is 3.2 and 3.7 times as often."""
+    table = mttf_by_size(second_hand=True).set_index("gpus")
+    assert table["ratio"].loc[[8, 1024]].tolist() == pytest.approx([3.225, 3.651], abs=0.001)
+    projected = table[table["kind"] == "projected"]
+    assert projected.index.tolist() == [16_384, 131_072] and (projected["ours"].round(2) == projected["theirs"]).all()
+    assert mttf_by_size()["gpus"].tolist() == [8, 1024]  # the others are second hand
+
+
+def test_times_are_told_in_minutes_and_counts_are_no_times():
+    table = published("detection_restart_times", second_hand=True)
+    minutes = in_minutes(table).set_index("what")["minutes"]
+    assert minutes["NCCL collective timeout default, PyTorch >= 2.2"] == pytest.approx(10)
+    assert minutes["Delta worst GSP reboot case"] == pytest.approx(23 * 60)
+    assert "spares" not in set(in_minutes(table)["group"])
+    found = ranges(table)
+    assert found["figures"].sum() == len(minutes) and (np.diff(found[["least", "median", "most"]]) >= 0).all()
+
+
+def test_a_cluster_that_counted_errors_and_no_job_is_none_of_the_jobs():
+    jobs = counted_jobs(clusters(second_hand=True))
+    assert "Lablup/SKT/Upstage cluster" not in set(jobs["system"]) and not jobs["system"].str.contains("Delta").any()
+    assert jobs["nodes"].tolist()[:2] == [2048, 1200]

@@ -20,8 +20,8 @@ def row_of(table, what: str):
 
 
 def test_a_log_lies_among_runs_of_its_own_scenario_about_nine_times_in_ten():
-    """Ten months against their own scenario, nine measures each."""
-    tables = [replay(BASE, simulate(BASE, seed), range(101, 161)) for seed in range(1, 11)]
+    """Eight months against their own scenario, nine measures each."""
+    tables = [replay(BASE, simulate(BASE, seed), range(101, 141)) for seed in range(1, 9)]
     share = sum(table["inside"].mean() for table in tables) / len(tables)
     assert 0.82 <= share <= 0.98
 

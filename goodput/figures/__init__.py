@@ -5,6 +5,7 @@ true when a parameter changes; `title=` replaces it. Nothing here changes matplo
 """
 
 from goodput.figures.closeup import draw_minutes, draw_same_fault
+from goodput.figures.envelope import draw_envelope, draw_shop_envelope
 from goodput.figures.fit import draw_gains, draw_replay
 from goodput.figures.nodes import (
     draw_crew_waits,
@@ -24,6 +25,7 @@ from goodput.figures.promise import (
     draw_known,
     draw_targets,
 )
+from goodput.figures.published import draw_clusters, draw_forms, draw_mttf, draw_times
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
 from goodput.figures.saves import draw_build_up, draw_intervals, draw_two_sides, draw_valleys
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
@@ -37,10 +39,13 @@ __all__ = [
     "draw_burn",
     "draw_burns",
     "draw_causes",
+    "draw_clusters",
     "draw_cohorts",
     "draw_crew_waits",
     "draw_differences",
+    "draw_envelope",
     "draw_evidence",
+    "draw_forms",
     "draw_gains",
     "draw_goodput",
     "draw_grid",
@@ -50,14 +55,17 @@ __all__ = [
     "draw_ledger",
     "draw_minutes",
     "draw_monthly_means",
+    "draw_mttf",
     "draw_pairs",
     "draw_replay",
     "draw_same_fault",
+    "draw_shop_envelope",
     "draw_sizes",
     "draw_spare_gains",
     "draw_spares",
     "draw_targets",
     "draw_timeline",
+    "draw_times",
     "draw_two_sides",
     "draw_valley",
     "draw_valleys",
