@@ -14,7 +14,7 @@ from goodput.parts import expected
 from goodput.scenario import Scenario
 
 SHORTER = 10  # a save that only copies to host memory, a hang that a health check finds: about a tenth of the time
-LEAST_SAVE_MINUTES = 0.01  # a log whose saves take no time does not tell what a shorter one gains
+LEAST_MINUTES = 0.01  # a log whose saves or restarts take no time does not tell what shorter ones gain
 MORE_SPARES = (4, 8)
 # What changing one of these gains hangs on the others.
 RESTS_ON = (
@@ -45,7 +45,7 @@ def usual_changes(fit: Fit) -> dict[str, dict[str, Any]]:
 
 def _of_saves(scenario: Scenario) -> dict[str, dict]:
     save, now = scenario.checkpoint.blocking_minutes, scenario.interval_minutes
-    if save < LEAST_SAVE_MINUTES:
+    if save < LEAST_MINUTES:
         return {}
     shorter = {"checkpoint.blocking_minutes": six(save / SHORTER)}
     daly, both = _daly(scenario), _daly(scenario.but(shorter))
@@ -75,7 +75,7 @@ def _of_noticing(fit: Fit) -> dict[str, dict]:
 
 def _of_restarts(scenario: Scenario) -> dict[str, dict]:
     minutes, out = expected(scenario.job.restart_minutes), {}
-    if minutes:
+    if minutes >= LEAST_MINUTES:
         out[f"restarts take {minutes / 2:.3g} min"] = {"job.restart_minutes": six(minutes / 2)}
     if scenario.restart.failure_share:
         out["no restart fails"] = {"restart.failure_share": 0.0}
@@ -91,7 +91,8 @@ def _uses_pool(fit: Fit) -> bool:
 def _of_pool(scenario: Scenario) -> dict[str, dict]:
     hours = expected(scenario.repair.mean_hours) / 2
     out: dict[str, dict] = {f"repairs take {hours:.3g} h": {"repair.mean_hours": six(hours)}}
-    out |= {f"{more} more spares": _with_spares(scenario, more) for more in MORE_SPARES}
+    now = scenario.pool.spares
+    out |= {f"{more} more spares ({now + more})": _with_spares(scenario, more) for more in MORE_SPARES}
     if scenario.repair.crews is not None:
         out["one more crew"] = {"repair.crews": scenario.repair.crews + 1}
     return out
@@ -109,15 +110,18 @@ def worth(
 ) -> pd.DataFrame:
     """Return a table of `rank_what_ifs` with what the changes hold, are worth, and rest on.
 
-    `spare_gpu_hours`: what more spares hold idle in a run; `net_gpu_hours`: the gain less that; `money`: the net at a
-    price; `assumed`: the values behind a change that the log could not tell.
+    `spare_gpu_hours`: what more spares hold idle in a run; `net_gpu_hours`: the gain less that, with `net_low` and
+    `net_high`; `money`: the net at a price; `assumed`: the values behind a change that the log could not tell.
     """
     job, now = fit.scenario.job, fit.scenario.pool.spares
     more = [changes[name].get("pool.spares", now) - now for name in gains["change"]]
     held = pd.Series(more, gains.index) * job.gpus_per_node * fit.scenario.days * 24
-    net = gains["gpu_hours"] - held
+    net = (
+        gains[["gpu_hours", "low", "high"]].sub(held, axis=0).set_axis(["net_gpu_hours", "net_low", "net_high"], axis=1)
+    )
     assumed = [", ".join(_assumed_behind(fit, changes[name])) for name in gains["change"]]
-    return gains.assign(spare_gpu_hours=held, net_gpu_hours=net, money=net * price_per_gpu_hour, assumed=assumed)
+    table = pd.concat([gains.assign(spare_gpu_hours=held), net], axis=1)
+    return table.assign(money=table["net_gpu_hours"] * price_per_gpu_hour, assumed=assumed)
 
 
 def _assumed_behind(fit: Fit, change: Mapping[str, Any]) -> list[str]:

@@ -45,7 +45,10 @@ def test_targets_are_numbers_worked_out_from_the_fit():
     assert CHANGES["saves block 0.5 min"] == {"checkpoint.blocking_minutes": 0.5}
     assert CHANGES["restarts take 10 min"] == {"job.restart_minutes": 10}
     assert CHANGES["collective_hang noticed in 3 min"] == {"causes.collective_hang.detection_minutes": 3}
-    assert [CHANGES[f"{more} more spares"] for more in (4, 8)] == [{"pool.spares": 8}, {"pool.spares": 12}]
+    assert [CHANGES[name] for name in ("4 more spares (8)", "8 more spares (12)")] == [
+        {"pool.spares": 8},
+        {"pool.spares": 12},
+    ]
     daly = FIT.scenario.but({"checkpoint.interval_minutes": "daly"}).interval_minutes
     assert CHANGES[f"save every {daly:.3g} min (Daly)"]["checkpoint.interval_minutes"] == pytest.approx(daly, rel=0.005)
 
@@ -73,36 +76,39 @@ def test_restarts_that_fail_could_fail_no_more():
 def test_where_no_node_leaves_the_job_neither_spares_nor_repairs_are_asked_for():
     stays = {f"causes.{name}.needs_repair": False for name, cause in BASE.causes.items() if cause.scope == "node"}
     staying = usual_changes(FIT._replace(scenario=FIT.scenario.but(stays)))
-    assert set(CHANGES) - set(staying) == {"repairs take 32.3 h", "4 more spares", "8 more spares"}
+    assert set(CHANGES) - set(staying) == {"repairs take 32.3 h", "4 more spares (8)", "8 more spares (12)"}
 
 
-def test_a_log_whose_saves_take_no_time_is_not_asked_about_saves():
-    silent = FIT._replace(scenario=FIT.scenario.but({"checkpoint.blocking_minutes": 0.00001}))
-    assert not any("save" in name for name in usual_changes(silent))
+def test_where_saves_and_restarts_take_no_time_none_is_made_shorter():
+    none = {"checkpoint.blocking_minutes": 0.00001, "job.restart_minutes": 0.00001}
+    silent = FIT._replace(scenario=FIT.scenario.but(none))
+    assert not any("save" in name or "restart" in name for name in usual_changes(silent))
 
 
 def test_more_spares_fit_in_where_each_cohort_has_its_number_of_nodes():
     both = {"old": {"mtbf_hours": 2000.0, "nodes": 64}, "new": {"mtbf_hours": 4000.0, "nodes": 68}}
     counted_out = FIT._replace(scenario=FIT.scenario.but({"cohorts": both}))
-    sizes = counted_out.scenario.but(usual_changes(counted_out)["8 more spares"]).cohort_sizes
+    sizes = counted_out.scenario.but(usual_changes(counted_out)["8 more spares (12)"]).cohort_sizes
     assert sizes == {"old": 64, "new": 76}
 
 
 def gains_of(names, hours):
-    return pd.DataFrame({"change": names, "gpu_hours": hours})
+    hours = np.array(hours)
+    return pd.DataFrame({"change": names, "gpu_hours": hours, "low": hours - 100, "high": hours + 100})
 
 
 def test_spares_cost_what_they_hold():
     """Four nodes of 8 GPUs for 28 days hold 4 x 8 x 672 = 21,504 GPU-hours, at 2 dollars 43,008."""
-    table = worth(gains_of(["4 more spares", "restarts take 10 min"], [30_000.0, 5000.0]), CHANGES, FIT, 2.0)
+    table = worth(gains_of(["4 more spares (8)", "restarts take 10 min"], [30_000.0, 5000.0]), CHANGES, FIT, 2.0)
     assert table["spare_gpu_hours"].tolist() == [21_504, 0]
+    assert table[["net_low", "net_high"]].to_numpy().tolist() == [[8396, 8596], [4900, 5100]]
     assert table["net_gpu_hours"].tolist() == [8496, 5000] and table["money"].tolist() == [16_992, 10_000]
 
 
 def test_a_change_says_which_of_its_values_were_assumed():
     """Without node events neither spares, repairs nor crews are in a log; a restart is."""
     blind = calibrate(LOG[~LOG["event"].isin(["node_down", "repair_start", "node_repaired"])])
-    names = ["4 more spares", "restarts take 10 min"]
+    names = ["4 more spares (8)", "restarts take 10 min"]
     table = worth(gains_of(names, [1.0, 1.0]), usual_changes(blind), blind, 2.0)
     assert table["assumed"].tolist() == ["pool.spares, repair.mean_hours, repair.crews", ""]
     nobody_left = calibrate(LOG.assign(joined=None, left=None)[LOG["event"] != "node_down"])

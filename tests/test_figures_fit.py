@@ -90,7 +90,19 @@ def test_what_is_nothing_everywhere_is_left_out_and_numbers_have_their_units(ax)
         "interruptions  30",
         "MTBI  15.2 h",
     ]
-    assert [text.get_text() for text in ax.texts][-1] == "12.0 h to 20.0 h"
+    assert [text.get_text() for text in ax.texts][-1] == "12 h to 20 h"
+
+
+def test_where_all_runs_agree_a_log_that_does_not_stands_outside_all_the_same(ax):
+    """A wait of 49.8 % where no run has any: the band has no width, and the log lies beyond it."""
+    figures.draw_replay(pd.DataFrame([("waiting", 0.498, 0.0, 0.0, 0.0, False)], columns=REPLAY.columns), ax)
+    assert dots(ax, "D") == [[1.2, 0]]
+
+
+def test_a_share_too_small_to_be_read_is_left_out(ax):
+    tiny = pd.DataFrame([("checkpoint", 1e-6, 1e-6, 2e-6, 3e-6, True)], columns=REPLAY.columns)
+    figures.draw_replay(pd.concat([REPLAY, tiny], ignore_index=True), ax)
+    assert len(ax.get_yticklabels()) == 5
 
 
 def test_a_log_that_is_inside_everywhere_says_so(ax):
@@ -111,11 +123,11 @@ def test_bars_reach_from_low_to_high_in_the_order_given(ax):
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
 
 
-def test_a_gain_that_may_be_none_is_grey_and_not_counted(ax):
+def test_a_gain_that_may_be_none_is_grey(ax):
     figures.draw_gains(GAINS, ax)
     bars = next(each for each in ax.collections if len(each.get_segments()) == 3)
     assert (bars.get_colors()[0] != bars.get_colors()[2]).any() and (bars.get_colors()[0] == bars.get_colors()[1]).all()
-    assert title(ax) == "shorter saves: 79,657 GPU-hours (72,730 to 83,892); 2 of 3 gain for sure"
+    assert title(ax) == "shorter saves gains most: 79,657 GPU-hours (72,730 to 83,892)"
     assert ax.texts[2].get_text() == "10  (−90 to 95)"
 
 

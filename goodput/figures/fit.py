@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from goodput.drawing import COLOURS, INK, SOFT, as_words, new_axes, titled
-from goodput.replay import SHARES
+from goodput.replay import SHARES, SHOWN
 from goodput.text import between, percent, whole
 
 BLUE, RED, GREEN = (COLOURS[name] for name in ("checkpoint", "lost_work", "restart"))
@@ -21,13 +21,13 @@ def draw_replay(table: pd.DataFrame, ax: Axes | None = None, *, title=None):
     Bands have one length, as measures have different units; the numbers stand beside them. A measure that is nothing in
     the log and in all runs is left out.
     """
-    shown = table[table[["log", "p5", "p95"]].any(axis=1)].reset_index(drop=True)
+    shown = table[table[["log", "p5", "p95"]].max(axis=1) >= SHOWN].reset_index(drop=True)
     ax = new_axes(ax, height=1.5 + 0.29 * len(shown))
     rows, width = np.arange(len(shown)), (shown["p95"] - shown["p5"]).where(lambda wide: wide > 0)
     ax.hlines(rows, 0, 1, color=COLOURS["productive"], lw=9)
     ax.plot((shown["median"] - shown["p5"]) / width, rows, "|", color=SOFT, ms=9, mew=1.4)
-    place = ((shown["log"] - shown["p5"]) / width).fillna(0.5).clip(0, 1)
-    place += OUT * np.sign(shown["log"] - shown["median"]) * ~shown["inside"]
+    outside = np.where(shown["log"] > shown["median"], 1 + OUT, -OUT)
+    place = ((shown["log"] - shown["p5"]) / width).fillna(0.5).clip(0, 1).where(shown["inside"], outside)
     for its, mark, colour in ((shown["inside"], "o", GREEN), (~shown["inside"], "D", RED)):
         ax.plot(place[its], rows[its], mark, color=colour, ms=8, mec="white")
     _write_measures(ax, shown)
@@ -52,7 +52,7 @@ def _write_aside(ax: Axes, row: int, text: str) -> None:
 def _said(what: str, value: float) -> str:
     if what in SHARES:
         return percent(value, 1)
-    return f"{value:,.1f} h" if what.endswith("_hours") else f"{value:,.0f}"
+    return f"{value:,.3g} h" if what.endswith("_hours") else f"{value:,.0f}"
 
 
 def _how_many_inside(shown: pd.DataFrame) -> str:
@@ -66,7 +66,7 @@ def _how_many_inside(shown: pd.DataFrame) -> str:
 def draw_gains(
     table: pd.DataFrame, ax: Axes | None = None, *, title=None, truth: Mapping[str, float] | None = None
 ) -> Axes:
-    """Draw what each change of `rank_what_ifs` gains, with its 90 % interval, dearest on top.
+    """Draw what each change of `rank_what_ifs` gains, with its 90 % interval, in the order of the table.
 
     Grey are those whose interval holds no gain at all; a star marks those that `worth` says rest on something assumed.
     `truth` has GPU-hours by change, where they are known: diamonds.
@@ -88,14 +88,14 @@ def draw_gains(
         rests.any()
     )
     ax.set(ylim=(len(table) - 0.5, -0.5), xlabel=said)
-    return titled(ax, title or _what_gains_most(table, sure, truth))
+    return titled(ax, title or _what_gains_most(table, truth))
 
 
-def _what_gains_most(table: pd.DataFrame, sure: pd.Series, truth: Mapping[str, float] | None) -> str:
+def _what_gains_most(table: pd.DataFrame, truth: Mapping[str, float] | None) -> str:
     if truth is not None:
         known = table["change"].map(truth)
         held = int(known.between(table["low"], table["high"]).sum())
         return f"{held} of {int(known.notna().sum())} intervals hold the true gain"
     best = table.loc[table["gpu_hours"].idxmax()]
-    most = f"{best['change']}: {whole(best['gpu_hours'])} GPU-hours ({between(best['low'], best['high'], whole)})"
-    return f"{most}; {int((table['low'] > 0).sum())} of {len(table)} gain for sure"
+    spread = between(best["low"], best["high"], whole)
+    return f"{best['change']} gains most: {whole(best['gpu_hours'])} GPU-hours ({spread})"
