@@ -134,7 +134,8 @@ def what_if(fit: Fit, changes: Mapping[str, Any], draws: int = 120, seeds: int =
     Each draw from the fit plays a few runs with and without the change, paired by seed, and each draw has seeds of its
     own. How the gain goes with the drawn values is read off all of them together (`smoothing.smoothed`), so that the
     luck of the few runs stays out: the interval is that of the mean gain over many runs, not of a single one. The gain
-    is the middle one of the draws, as gains are skew.
+    is the middle one of the draws, as gains are skew. What luck is left in its level, a standard error of
+    `luck_deviation` / sqrt(draws), is beside the interval: more draws make it small.
     """
     return _gains(fit, {"change": changes}, draws, seeds, seed)["change"]
 
@@ -155,13 +156,16 @@ def rank_what_ifs(
 
 
 def _gains(fit: Fit, what_ifs: Mapping[str, Mapping], count: int, seeds: int, seed: int) -> dict[str, Gain]:
+    if seed < 1:
+        raise BadInput(f"seed={seed} must be 1 or more")
     if seeds < 1 or count < FEWEST_DRAWS:
         raise BadInput(f"draws={count} must be {FEWEST_DRAWS} or more, and seeds={seeds} 1 or more")
     drawn = np.array([[_size(value) for value in values] for values in _values(fit, count, seed).values()]).T
     before = draws(fit, count, seed)
-    base, held = _productive(before, seeds), _held(fit.scenario)
+    base, held = _productive(before, seeds, seed), _held(fit.scenario)
     gains = {
-        name: _productive([each.but(changes) for each in before], seeds) - base for name, changes in what_ifs.items()
+        name: _productive([each.but(changes) for each in before], seeds, seed) - base
+        for name, changes in what_ifs.items()
     }
     return {name: _gain(each, drawn, held, seeds) for name, each in gains.items()}
 
@@ -171,15 +175,16 @@ def _held(scenario: Scenario) -> float:
     return scenario.job.nodes * scenario.job.gpus_per_node * scenario.days * 24
 
 
-def _productive(drawn: Sequence[Scenario], seeds: int) -> np.ndarray:
+def _productive(drawn: Sequence[Scenario], seeds: int, seed: int) -> np.ndarray:
     """Return the mean productive GPU-hours of a run of each scenario.
 
-    Each has seeds of its own, the k-th those after the k-th `seeds`: the luck of a few must not be that of all.
+    Each has seeds of its own, and so has another `seed`: the luck of a few runs must not be that of all.
     """
+    first = 1 + (seed - 1) * len(drawn) * seeds
     found: list[float] = []
     for at in range(0, len(drawn), CHUNK):
         some = list(enumerate(drawn[at : at + CHUNK], at))
-        plays = [(scenario, range(k * seeds + 1, (k + 1) * seeds + 1)) for k, scenario in some]
+        plays = [(scenario, range(first + k * seeds, first + (k + 1) * seeds)) for k, scenario in some]
         log = concat_logs([simulate_many(scenario, mine) for scenario, mine in plays])
         productive = per_job(spans(log), interruptions(log))["productive"]
         names = [job_name(scenario, seed) for scenario, mine in plays for seed in mine]

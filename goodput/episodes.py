@@ -15,7 +15,7 @@ from goodput.events import CHOSEN, CODE, JOB_EVENTS, codes, micros
 RUNNING, DOWN, RESTARTING = "running", "down", "restarting"  # what a job was doing when it was struck
 US_PER_MINUTE = US_PER_HOUR / 60
 _SAYS = [name for name in JOB_EVENTS if name not in ("checkpoint_durable", "resize")]  # what the job is doing from now
-_STATE = {"interrupt": DOWN, "detected": DOWN, "nodes_ready": RESTARTING}
+_STATE = {"launch": RESTARTING, "interrupt": DOWN, "detected": DOWN, "nodes_ready": RESTARTING}
 _NO_TIME = np.iinfo("int64").min
 _PARTS = ("interrupt", "detected", "nodes_ready", "running")
 

@@ -45,6 +45,15 @@ def six(value: float) -> float:
     return float(f"{value:.6g}")
 
 
+def four(value: float) -> str:
+    """Return a number with four significant digits as text, thousands separated.
+
+    >>> four(13229.485), four(0.30904)
+    ('13,230', '0.309')
+    """
+    return f"{float(f'{value:.4g}'):,.10g}"
+
+
 def counted(path: str, value: Any, note: str = "", events: int = 0) -> Fitted:
     """Return a value that the log states as it is."""
     return Fitted(path, value, math.nan, math.nan, events, "counted", note)
@@ -122,7 +131,7 @@ def duration(path: str, values: Sequence[float], note: str = "", shaped: bool = 
         return Fitted(path, six(mean), mean, mean, len(values), "fitted", note, error=0.0)
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
     half = float(stdtrit(len(values) - 1, (1 + LEVEL) / 2)) * error
-    about = f"mean {mean:.4g}, median {np.median(values):.4g}, standard deviation {values.std(ddof=1):.4g}"
+    about = f"mean {four(mean)}, median {four(np.median(values))}, standard deviation {four(values.std(ddof=1))}"
     value = shape_of(values) if shaped and len(values) >= FEWEST_FOR_A_SHAPE else six(mean)
     few = "few events: their mean" if len(values) < FEW else ""
     ends = max(0.0, mean - half), mean + half
@@ -137,7 +146,8 @@ def repair_time(path: str, done: Sequence[float], still_open: Sequence[float]) -
     """
     done, total = np.asarray(done, float), float(np.sum(done) + np.sum(still_open))
     found = mean_time(total, len(done), LEVEL)
-    about = f"median {np.median(done):.4g}, standard deviation {done.std(ddof=min(1, len(done) - 1)):.4g} of those"
+    spread = done.std(ddof=min(1, len(done) - 1))
+    about = f"median {four(np.median(done))}, standard deviation {four(spread)} of those"
     said = _joined(f"{len(still_open)} more were open" if len(still_open) else "", about if len(done) else "")
     value: Any = six(total / len(done))
     if len(done) >= FEWEST_FOR_A_SHAPE and not _fits(_exponential(found.hours), done, still_open):

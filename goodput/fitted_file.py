@@ -9,7 +9,7 @@ from typing import Any
 
 from goodput.calibrate import Fit
 from goodput.errors import BadInput, printable
-from goodput.fitted import Fitted
+from goodput.fitted import Fitted, four
 from goodput.text import aligned
 
 COMMENT_AT = 30  # column where comments begin
@@ -51,8 +51,8 @@ def interval(row: Fitted, before: str = "") -> str:
     if math.isnan(row.low) or row.how == "counted":
         return ""
     if math.isinf(row.high):
-        return f"at least {row.low:,.4g}"
-    return f"{before}{row.low:,.4g} to {row.high:,.4g}"
+        return f"at least {four(row.low)}"
+    return f"{before}{four(row.low)} to {four(row.high)}"
 
 
 def toml_value(value: Any) -> str:
@@ -74,7 +74,7 @@ def fit_text(fit: Fit) -> str:
     table = aligned(("value of the scenario", "fitted", "90 % interval", "events", "how"), rows)
     said: dict[str, list[str]] = {}
     for row in fit.rows:
-        if row.how in ("assumed", "pooled"):
+        if row.how in ("assumed", "pooled") or row.note.startswith("at least"):
             said.setdefault(f"{row.how}: {row.note}", []).append(row.path)
     why = [f"{', '.join(paths)} {note}" for note, paths in said.items()]
     return "\n".join([table, *([""] if why or fit.notes else []), *fit.notes, *why])
@@ -82,7 +82,7 @@ def fit_text(fit: Fit) -> str:
 
 def _shown(row: Fitted) -> str:
     if isinstance(row.value, dict):
-        rest = [f"{key} {value:.4g}" for key, value in row.value.items() if isinstance(value, float)]
+        rest = [f"{key} {four(value)}" for key, value in row.value.items() if isinstance(value, float)]
         return " ".join([row.value["distribution"], *rest])
     if row.value is None:
         return row.note.partition(":")[0] if row.note.startswith("unlimited") else "none"

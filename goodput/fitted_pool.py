@@ -13,7 +13,7 @@ def spares_of(told: Shelf, given: int | None, base: Scenario) -> Fitted:
     if given is not None:
         return Fitted(path, given, how="given")
     if len(told.spares):
-        said = f"nodes out when the job got its last one, less one; {len(told.spares)} waits"
+        said = "nodes out when a wait of the job ended, less one"
         return _counted(path, told.spares, said)
     if told.trips:
         return counted(path, told.most_out, "at least: so many were out at once, and the job never waited", told.trips)
@@ -26,7 +26,7 @@ def crews_of(told: Shelf, given: int | None, base: Scenario) -> Fitted:
     if given is not None:
         return Fitted(path, given, how="given")
     if len(told.crews):
-        return _counted(path, told.crews, f"crews at work when a node that waited got one; {len(told.crews)} waits")
+        return _counted(path, told.crews, "crews at work when a node that waited got one")
     if told.trips and told.tells_start:
         said = f"unlimited: no node waited for a crew; at least {told.most_in_repair} worked at once"
         return counted(path, None, said, told.trips)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from goodput.episodes import RUNNING, saves
 from goodput.evidence import Evidence
-from goodput.fitted import LEVEL, Fitted, assumed, counted, duration, rate, share, six
+from goodput.fitted import LEVEL, Fitted, assumed, counted, duration, four, rate, share, six
 from goodput.metrics import MeanTime, mean_time
 from goodput.parts import expected
 from goodput.scenario import Scenario
@@ -77,7 +77,7 @@ def _shares(rates: pd.Series) -> list[float]:
 
 def _cause(found: Evidence, cause: Any, part: float, stops: pd.DataFrame, total: int, base: Scenario) -> list[Fitted]:
     at, unit = f"causes.{cause.cause}", "node-hours" if cause.scope == "node" else "hours"
-    said = f"one in {cause.hours:,.4g} {unit} ({cause.low:,.4g} to {cause.high:,.4g})"
+    said = f"one in {four(cause.hours)} {unit} ({four(cause.low)} to {four(cause.high)})"
     rows = [
         counted(f"{at}.scope", cause.scope, f"{cause.named} of {cause.count} name a node", cause.count),
         share(f"{at}.share", cause.count, total, said)._replace(value=part),
@@ -136,7 +136,7 @@ def _job_failures(found: Evidence, mine: pd.DataFrame) -> Fitted:
         said = f"none in {found.exposure_hours:,.0f} h: left out; at least {bound.low:,.0f} h"
         return Fitted(path, None, bound.low, bound.high, 0, "assumed", said)
     exposure = total / float((mine["count"] / mine["exposure_hours"]).sum())
-    return rate(path, exposure, total, f"{total} stops in {exposure:,.4g} h, no node's")
+    return rate(path, exposure, total, f"{total} stops in {four(exposure)} h, no node's")
 
 
 def saves_of(found: Evidence, base: Scenario) -> list[Fitted]:
@@ -170,7 +170,7 @@ def restart_rows(found: Evidence, base: Scenario) -> list[Fitted]:
     elif hidden:
         row = duration(path, took, shaped=False)
         once = 1 - hidden / all_starts
-        said = f"each of several starts: a recovery took {row.value:.4g} min in the mean; {row.note}"
+        said = f"each of several starts: a recovery took {four(row.value)} min in the mean; {row.note}"
         rows = [row._replace(value=six(row.value * once), low=row.low * once, high=row.high * once, note=said)]
         failed, starts = hidden, all_starts
     else:

@@ -17,8 +17,8 @@ def smoothed(gains: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
     Log-linear in the logarithms of the drawn values, fitted by quasi-likelihood with a variance in proportion to the
     mean (McCullagh and Nelder, Generalized Linear Models, 1989, ch. 9), where all but one draw in ten have one sign;
-    else linear in them. A light ridge keeps values that say nothing from fitting luck, and the variance that luck
-    gives to the law all the same is taken off it.
+    else linear in them. A light ridge keeps values that say nothing from fitting luck. The law of p values that n draws
+    are fitted with keeps p / n of the luck's variance: it errs on the wide side, less so with more draws.
 
     >>> smoothed(np.array([1.0, 1.0, 1.0]), np.array([[2.0], [3.0], [4.0]])).tolist()
     [1.0, 1.0, 1.0]
@@ -28,11 +28,8 @@ def smoothed(gains: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         return np.full(len(gains), mean)
     relative, design = gains / mean, np.column_stack([np.ones(len(gains)), features])
     if (relative < 0).mean() > OTHER_WAY:
-        weights = np.ones(len(gains))
-        law = design @ _solved(design, weights, relative)
-        return mean * _without_luck(design, weights, law, relative - law)
-    law = _log_linear(design, relative)
-    return mean * np.exp(_without_luck(design, np.exp(law), law, relative / np.exp(law) - 1))
+        return mean * (design @ _solved(design, np.ones(len(gains)), relative))
+    return mean * np.exp(_log_linear(design, relative))
 
 
 def _features(drawn: np.ndarray) -> np.ndarray:
@@ -53,27 +50,7 @@ def _log_linear(design: np.ndarray, relative: np.ndarray) -> np.ndarray:
     return np.clip(design @ found, -FAR, FAR)
 
 
-def _without_luck(design: np.ndarray, weights: np.ndarray, law: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Return a fitted law, drawn towards its mean by what of its spread is fitted luck.
-
-    The variance that luck gives to a law of so many values follows from what the law leaves over, `errors` on its own
-    scale: as of a regression's fitted values, with a ridge.
-    """
-    gram = (design * weights[:, None]).T @ design
-    inverse = np.linalg.inv(gram + _penalty(design))
-    effective = np.trace(inverse @ gram)
-    left_over = float((weights * errors**2).sum()) / max(1.0, len(law) - effective)
-    covariance = left_over * inverse @ gram @ inverse
-    centred = design - np.average(design, axis=0)
-    luck = float(np.einsum("ij,jk,ik->i", centred, covariance, centred).mean())
-    kept = np.sqrt(max(0.0, 1 - luck / law.var())) if law.var() else 0.0
-    return law.mean() + kept * (law - law.mean())
-
-
-def _penalty(design: np.ndarray) -> np.ndarray:
-    return np.diag([0.0, *[RIDGE] * (design.shape[1] - 1)])
-
-
 def _solved(design: np.ndarray, weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    penalty = np.diag([0.0, *[RIDGE] * (design.shape[1] - 1)])
     weighted = (design * weights[:, None]).T
-    return np.linalg.solve(weighted @ design + _penalty(design), weighted @ values)
+    return np.linalg.solve(weighted @ design + penalty, weighted @ values)

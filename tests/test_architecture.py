@@ -52,6 +52,8 @@ LAYOUT = [
     "experiment",
     "beside",
     "envelope",
+    "effective",
+    "llama",
     "adaptive",
     "text",
     "episodes",

@@ -374,7 +374,7 @@ BAD = {
     "simulate baseline --set causes.host.share=0.2": "shares of causes with scope node must add up to 1, not 1.1",
     "simulate baseline --set checkpoint.interval_minutes=0": "checkpoint.interval_minutes=0 must be a number above 0",
     "simulate baseline --set checkpoint.interval_minutes=dally": "one of young, daly, optimal",
-    "simulate baseline --set repair.mean_hours=-48": "repair.mean_hours=-48 must be a number above 0, or a distribution",
+    "simulate baseline --set repair.mean_hours=-48": "repair.mean_hours=-48 must be a number above 0",
     "simulate baseline -o no/such/folder/out.jsonl": "file must be writable",
     "simulate mine.toml": "mine.toml: pool.sparse must be a known key; did you mean 'spares'?",
     "simulate syntax.toml": "syntax.toml: must be a readable TOML file",

@@ -105,7 +105,8 @@ def test_what_eight_spares_would_gain_is_told_by_single_logs_about_as_often_as_t
     productive = wide_runs(experiment([base, more], range(100_001, 102_001)))["productive"]
     truth = (productive["more"] - productive["baseline"]).mean()
     fits = [calibrate(simulate(base, seed), spares=4) for seed in range(1, 51)]
-    gains = [what_if(fit, {"pool.spares": 8}, draws=80) for fit in fits]
+    # another seed for each, so that the luck of the runs is not common to all
+    gains = [what_if(fit, {"pool.spares": 8}, seed=seed) for seed, fit in enumerate(fits, 1)]
     held = [gain.low <= truth <= gain.high for gain in gains]
     assert 0.80 <= np.mean(held) <= 0.95, (truth, np.mean(held))
     assert np.median([gain.gpu_hours for gain in gains]) == pytest.approx(truth, rel=0.3)

@@ -7,6 +7,7 @@ true when a parameter changes; `title=` replaces it. Nothing here changes matplo
 from goodput.figures.closeup import draw_minutes, draw_same_fault
 from goodput.figures.envelope import draw_envelope, draw_shop_envelope
 from goodput.figures.fit import draw_gains, draw_replay
+from goodput.figures.llama import draw_components, draw_effective, draw_flattery
 from goodput.figures.nodes import (
     draw_crew_waits,
     draw_grid,
@@ -41,10 +42,13 @@ __all__ = [
     "draw_causes",
     "draw_clusters",
     "draw_cohorts",
+    "draw_components",
     "draw_crew_waits",
     "draw_differences",
+    "draw_effective",
     "draw_envelope",
     "draw_evidence",
+    "draw_flattery",
     "draw_forms",
     "draw_gains",
     "draw_goodput",
