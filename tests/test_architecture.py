@@ -66,6 +66,8 @@ LAYOUT = [
     "fitted_file",
     "smoothing",
     "bootstrap",
+    "changes",
+    "truth",
     "replay",
     "analysis",
     "what_if",

@@ -6,6 +6,7 @@ true when a parameter changes; `title=` replaces it. Nothing here changes matplo
 
 from goodput.figures.closeup import draw_minutes, draw_same_fault
 from goodput.figures.envelope import draw_envelope, draw_shop_envelope
+from goodput.figures.fit import draw_gains, draw_replay
 from goodput.figures.llama import draw_components, draw_effective, draw_flattery
 from goodput.figures.nodes import (
     draw_crew_waits,
@@ -49,6 +50,7 @@ __all__ = [
     "draw_evidence",
     "draw_flattery",
     "draw_forms",
+    "draw_gains",
     "draw_goodput",
     "draw_grid",
     "draw_interruption",
@@ -59,6 +61,7 @@ __all__ = [
     "draw_monthly_means",
     "draw_mttf",
     "draw_pairs",
+    "draw_replay",
     "draw_same_fault",
     "draw_shop_envelope",
     "draw_sizes",
