@@ -113,7 +113,8 @@ def share(path: str, count: int, trials: int, note: str = "") -> Fitted:
     tail = (1 - LEVEL) / 2
     low = float(betaincinv(count, trials - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, trials - count, 1 - tail)) if count < trials else 1.0
-    return Fitted(path, six(count / trials), low, high, count, "fitted", note, count + 0.5, trials - count + 0.5)
+    said = _joined(note, "few events: wide" if 0 < count < FEW else "")
+    return Fitted(path, six(count / trials), low, high, count, "fitted", said, count + 0.5, trials - count + 0.5)
 
 
 def duration(path: str, values: Sequence[float], note: str = "", shaped: bool = True) -> Fitted:
