@@ -212,7 +212,7 @@ def _lose_work(rows, category, fault, begin, stop, struck, newest) -> None:
     Compute before a gap may have been saved in it: it is unattributed. So it is where a run ends without a fault.
     """
     index = np.flatnonzero(category == PRODUCTIVE)
-    run = np.searchsorted(begin, index, side="right") - 1
+    run = np.cumsum(np.bincount(begin, minlength=len(category)))[index] - 1
     index, run = index[run >= 0], run[run >= 0]
     ends_well = ~struck & ((stop >= len(category)) | (rows.first[np.minimum(stop, len(category) - 1)] == stop))
     at_risk = ~ends_well[run] & (index >= newest[run]) & (index < stop[run])

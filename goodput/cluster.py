@@ -5,7 +5,9 @@ wait in the wings (spares), and a doctor (a crew) sees one patient at a time. Th
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +37,12 @@ class Fault(NamedTuple):
     failed_restarts: int = 0  # before one goes well
 
 
-def failure_tape(scenario: Scenario, seed: int) -> list[Fault]:
-    """Return all candidate failures of a run, in the order of their clock, up to the horizon.
+NEVER = Fault(math.inf, -1, ANY_COHORT, -1, 0, 0, 0)  # what stands behind the last failure of a tape
+_BLOCK = 512  # candidates that are taken off the arrays at once: a job that is mostly down needs few of them
+
+
+def failure_tape(scenario: Scenario, seed: int) -> Iterator[Fault]:
+    """Yield all candidate failures of a run, in the order of their clock, up to the horizon.
 
     One tape for each cohort and cause, at the rate (job nodes x cohort rate x share), each failure aimed at a slot
     drawn evenly. Thinned by the cohort of the slot's occupant this is exact: every node fails at its own rate.
@@ -44,7 +50,8 @@ def failure_tape(scenario: Scenario, seed: int) -> list[Fault]:
     tapes = [_tape(scenario, seed, *which) for which in _sources(scenario)]
     merged = [np.concatenate(column) for column in zip(*tapes, strict=True)]
     order = np.argsort(merged[0], kind="stable")
-    return list(map(Fault._make, zip(*(column[order].tolist() for column in merged), strict=True)))
+    for block in np.split(order, range(_BLOCK, len(order), _BLOCK)):
+        yield from map(Fault._make, zip(*(column[block].tolist() for column in merged)))
 
 
 def _sources(scenario: Scenario) -> Iterator[tuple[str, int, int, float]]:
@@ -107,7 +114,8 @@ def _failed_restarts(share: float, seed: int, cohort_name: str, name: str, count
 class Cluster:
     """Slots, spares and the repair shop. A node is in one place: in the job, a spare, at a crew's door, or in repair.
 
-    Nodes are numbers, 0 to pool - 1; the job starts with the first. `note(event, node=...)` writes to the log.
+    Nodes are numbers, 0 to pool - 1; the job starts with the first. One that never failed has no object: only those
+    that moved are written down. `note(event, node)` writes to the log.
     """
 
     def __init__(self, env: simpy.Environment, scenario: Scenario, note: Callable):
@@ -116,9 +124,11 @@ class Cluster:
         # slot with a broken node -> how long that takes to mend, until it has left; None until another one sits there
         self.broken: dict[int, int | None] = {}
         self.groups: list[list[int]] = []  # nodes that joined or left together; their numbers are -2, -3, ...
-        self.spares = simpy.PriorityStore(env)  # the lowest number is taken first
-        self.spares.items = list(range(scenario.job.nodes, scenario.pool_nodes))
-        self.crews = simpy.Resource(env, capacity=scenario.repair.crews or float("inf"))
+        self.untouched, self.pool = scenario.job.nodes, scenario.pool_nodes  # from the one to the other: never used
+        self.mended: list[int] = []  # a heap: the lowest number is taken first
+        self.came: simpy.Event | None = None  # happens when a node is mended, where somebody waits for it
+        self.free_crews = scenario.repair.crews or math.inf
+        self.door: deque[tuple[int, int]] = deque()  # who waits for a crew, and how long it takes to mend
         self.cohort_ends = np.cumsum(list(scenario.cohort_sizes.values())).tolist()
 
     def occupant(self, slot: int) -> int:
@@ -136,53 +146,54 @@ class Cluster:
         node = self.occupant(fault.slot)
         return sum(end <= node for end in self.cohort_ends) == fault.cohort
 
+    def seat(self, slot: int) -> bool:
+        """Put the spare of the lowest number into a slot that has no healthy node; return whether there was one."""
+        if self.mended and (self.mended[0] < self.untouched or self.untouched == self.pool):
+            self.moved[slot] = heappop(self.mended)
+        elif self.untouched < self.pool:
+            self.moved[slot] = self.untouched
+            self.untouched += 1
+        else:
+            return False
+        del self.broken[slot]
+        return True
+
+    def next_spare(self) -> simpy.Event:
+        """Return what happens when the next node is mended."""
+        self.came = self.came or self.env.event()
+        return self.came
+
+    def number(self, nodes: list[int]) -> int:
+        """Return the number of the only node, that of a new group of nodes, or NO_NODE for none."""
+        if len(nodes) < 2:
+            return nodes[0] if nodes else NO_NODE
+        self.groups.append(sorted(nodes))
+        return NO_NODE - len(self.groups)
+
     def send_to_shop(self) -> None:
         """Let all broken nodes leave for the shop that have not left yet."""
         for slot, repair_us in self.broken.items():
             if repair_us is not None:
-                self.env.process(self.repair(self.occupant(slot), repair_us))
+                self.note("node_down", self.occupant(slot))
+                self.door.append((self.occupant(slot), repair_us))
                 self.broken[slot] = None
+        self.open_door()
 
-    def seat(self, slot: int, node: int) -> None:
-        """Put a healthy node into a slot that has none."""
-        self.moved[slot] = node
-        del self.broken[slot]
+    def open_door(self) -> None:
+        """Give each free crew the node that has waited longest."""
+        while self.door and self.free_crews:
+            node, repair_us = self.door.popleft()
+            self.free_crews -= 1
+            self.note("repair_start", node)
+            # an event with a callback, not a process: a trip through the shop has no other moment
+            self.env.timeout(repair_us, node).callbacks.append(self.mend)
 
-    def number(self, nodes: list[int]) -> int:
-        """Return the number of the only node, or that of a new group of nodes."""
-        if len(nodes) == 1:
-            return nodes[0]
-        self.groups.append(sorted(nodes))
-        return NO_NODE - len(self.groups)
-
-    def repair(self, node: int, repair_us: int):
-        """Take a node through the shop: wait for a crew, be mended, join the spares."""
-        self.note("node_down", node=node)
-        with self.crews.request() as crew:
-            yield crew
-            self.note("repair_start", node=node)
-            yield self.env.timeout(repair_us)
-        self.note("node_repaired", node=node)
-        yield self.spares.put(node)
-
-
-def play(tape: list[Fault], cluster: Cluster, job):
-    """Play the tape on the job's running clock, and interrupt the job with every failure that hits."""
-    for fault in tape:
-        yield job.training
-        if job.closes is not None:  # about to stop: who sits where may be another then
-            yield from job.train_until(fault.at_us)
-            if cluster.hits(fault):
-                job.interrupt(fault)
-        # who sits where changes only while the job is down, so this is already true when the fault is due
-        elif cluster.hits(fault):
-            yield cluster.env.timeout(fault.at_us - job.ran_us)
-            job.interrupt(fault)
-
-
-def play_always(tape: list[Fault], cluster: Cluster, job):
-    """Play the tape on the wall clock: failures strike a job that is down as well."""
-    for fault in tape:
-        yield cluster.env.timeout(fault.at_us - cluster.env.now)
-        if cluster.hits(fault):
-            job.interrupt(fault)
+    def mend(self, repair: simpy.Event) -> None:
+        """Put the node whose repair is over on the shelf; its crew takes the next."""
+        self.note("node_repaired", repair.value)
+        heappush(self.mended, repair.value)
+        self.free_crews += 1
+        self.open_door()
+        if self.came:
+            self.came.succeed()
+            self.came = None

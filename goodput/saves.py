@@ -25,7 +25,7 @@ def durable_saves(
 
     `event` holds codes in the order of the log, `is_async` flags, `save_id` ids as codes (-1: none), all of one length.
     """
-    run = np.searchsorted(begin, np.arange(len(event)), side="right") - 1
+    run = np.cumsum(np.bincount(begin, minlength=len(event))) - 1
     save = np.flatnonzero((event == CODE["checkpoint_start"]) | (event == CODE["checkpoint_end"]))
     save = _in_a_run(save, run, stop)
     is_start = event[save] == CODE["checkpoint_start"]
@@ -38,7 +38,7 @@ def durable_saves(
     newest = begin.copy()
     good = durable >= 0
     newest[run[start[good]]] = start[good]  # starts ascend: the last one stays
-    return Saves(newest, _still_open(event, run, start, end))
+    return Saves(newest, _still_open(begin, run, start, end))
 
 
 def _in_a_run(rows: np.ndarray, run: np.ndarray, stop: np.ndarray) -> np.ndarray:
@@ -69,9 +69,10 @@ def _served(rows: np.ndarray, is_item: np.ndarray, group: np.ndarray) -> np.ndar
     least_before = np.where(new_group, floor, np.concatenate(([0], lowest[:-1])))
     serves = ~is_item & (height >= least_before)
     number = np.cumsum(new_group)
-    first_item = np.searchsorted(number[is_item], number[serves])
+    items = np.bincount(number[is_item], minlength=number[-1] + 1)
+    first_item = np.cumsum(items) - items
     item = np.full(len(rows), -1)
-    item[serves] = rows[is_item][first_item + _rank_in_group(number[serves])]
+    item[serves] = rows[is_item][first_item[number[serves]] + _rank_in_group(number[serves])]
     return item[~is_item]
 
 
@@ -80,9 +81,9 @@ def _rank_in_group(group: np.ndarray) -> np.ndarray:
     return index - np.maximum.accumulate(np.where(np.diff(group, prepend=-1) != 0, index, 0))
 
 
-def _still_open(event: np.ndarray, run: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+def _still_open(begin: np.ndarray, run: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Return the ends after which a save is open still; one that failed is over when the next starts."""
-    change = np.zeros(len(event), "int64")
+    change = np.zeros(len(run), "int64")
     change[start] += 1
     change[end[end >= 0]] -= 1
     failed = np.flatnonzero(end[:-1] < 0)
@@ -91,8 +92,7 @@ def _still_open(event: np.ndarray, run: np.ndarray, start: np.ndarray, end: np.n
     # a save that a fault cut stays open for good: count from before the first event of each run
     before = np.cumsum(change) - change
     closes = end[end >= 0]
-    first = np.searchsorted(run, run[closes])
-    return closes[before[closes] + change[closes] > before[first]]
+    return closes[before[closes] + change[closes] > before[begin[run[closes]]]]
 
 
 def _async_durable(event, run, stop, start, save_id) -> np.ndarray:

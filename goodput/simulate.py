@@ -3,6 +3,7 @@
 Times start at 2025-01-01T00:00:00Z, and are whole microseconds: nothing drifts.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import simpy
 
-from goodput.cluster import US_PER_DAY, Cluster, failure_tape, play, play_always
+from goodput.cluster import Cluster, failure_tape
 from goodput.events import CODE, EVENT_DTYPE, make_log
 from goodput.scenario import Scenario
 from goodput.training import Job, save_pattern
@@ -100,22 +101,25 @@ def _width(scenario: Scenario) -> int:
 
 
 def _play(scenario: Scenario, seed: int, environment: type[simpy.Environment] = simpy.Environment) -> Record:
-    env, noted = environment(), []
+    env, noted = environment(), array("q")
+    write = noted.extend
 
-    def note(event, cause=_NONE, node=_NONE, joined=_NONE, left=_NONE):
-        noted.append((env.now, CODE[event], cause, node, joined, left))
+    def note(event, node=_NONE, more=_NONE):
+        """Write an event down with its node and cause, or with the nodes that joined and those that left."""
+        write((env.now, CODE[event], node, more))
 
     cluster = Cluster(env, scenario, note)
-    job = Job(env, scenario, cluster, note)
-    player = play_always if scenario.failures.strike == "always" else play
-    env.process(player(failure_tape(scenario, seed), cluster, job))
-    env.run(until=round(scenario.days * US_PER_DAY))
+    job = Job(env, scenario, cluster, failure_tape(scenario, seed), note)
+    env.run(until=job.horizon)
     if env.peek() == float("inf") and job.began is None:
-        raise RuntimeError(f"the simulation is stuck at {env.now} us: job down, spares {cluster.spares.items}")
+        raise RuntimeError(f"the simulation is stuck at {env.now} us: job down, spares {cluster.mended}")
     job.stop()
     note("end")
     begin, end = np.array(job.stretches, "int64").reshape(-1, 2).T
-    return Record(*np.array(noted, "int64").T, begin, end, cluster.groups)
+    time, event, node, more = np.frombuffer(noted, "int64").reshape(-1, 4).T
+    struck, ready = event == CODE["interrupt"], event == CODE["nodes_ready"]
+    where = [(struck, more), (~ready, node), (ready, node), (ready, more)]
+    return Record(time, event, *(np.where(here, each, _NONE) for here, each in where), begin, end, cluster.groups)
 
 
 def _saves(scenario: Scenario, records: list[Record]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -158,15 +162,11 @@ def _named(scenario: Scenario, node: np.ndarray, groups: list[list[int]]) -> pd.
     """Return node numbers, and those of groups, as names; only nodes that occur get one."""
     known = np.flatnonzero(node != _NONE)
     numbers, code = np.unique(node[known], return_inverse=True)
-    width = _width(scenario)
+    width, alone = _width(scenario), numbers[numbers >= 0]
+    names = [f"node{number:0{width}}" for number in alone.tolist()]
+    folded = [",".join(f"{each:0{width}}" for each in groups[-2 - number]) for number in numbers[numbers < 0].tolist()]
     # two groups may be of the same nodes
-    names, same = np.unique([_name(number, groups, width) for number in numbers.tolist()], return_inverse=True)
+    together, same = np.unique([f"node[{each}]" for each in folded], return_inverse=True)
     codes = np.full(len(node), -1, "int32")
-    codes[known] = same[code]
-    return pd.Categorical.from_codes(codes, names.tolist())
-
-
-def _name(number: int, groups: list[list[int]], width: int) -> str:
-    if number >= 0:
-        return f"node{number:0{width}}"
-    return f"node[{','.join(f'{each:0{width}}' for each in groups[-2 - number])}]"
+    codes[known] = np.append(len(alone) + same, np.arange(len(alone)))[code]
+    return pd.Categorical.from_codes(codes, names + together.tolist())

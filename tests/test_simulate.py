@@ -44,8 +44,8 @@ def test_a_broken_node_is_replaced_by_the_spare_and_mended_behind_the_scenes(pla
         (100, "interrupt", "broken", "node0001"),
         (103, "detected"),
         (103, "node_down", "node0001"),
-        (103, "nodes_ready", "node0004", "node0001"),
         (103, "repair_start", "node0001"),
+        (103, "nodes_ready", "node0004", "node0001"),
         (113, "running"),
         (223, "node_repaired", "node0001"),
         (1440, "end"),
@@ -267,7 +267,7 @@ def test_another_cause_leaves_the_luck_of_the_others_as_it_was():
 def test_the_failures_of_a_run_are_those_of_its_tape():
     """With one cohort every candidate hits: interruptions are the tape, up to the running time of the run."""
     struck = failures(simulate(BASELINE, 7))[0]
-    tape = failure_tape(BASELINE, 7)
+    tape = list(failure_tape(BASELINE, 7))
     causes = list(BASELINE.causes)
     assert [(f.at_us, causes[f.cause]) for f in tape[: len(struck)]] == struck
 

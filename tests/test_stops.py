@@ -93,11 +93,17 @@ def test_a_fault_while_the_job_waits_owes_one_node_more_and_loses_none(play):
 
 
 def test_a_spare_that_comes_in_the_moment_of_a_fault_is_not_lost(play):
-    """Node 1 comes back at 223, as the job crashes once more: it sits in its slot all the same."""
+    """Node 1 comes back at 223, as the job crashes once more: it sits in its slot first, and the crash needs none."""
     log = play(fault(100, BROKEN, slot=1, repair=120), fault(223, CRASH), scenario=ALWAYS.but({"pool.spares": 0}))
     at_223 = [row[1:] for row in timeline(log) if row[0] == 223]
     assert sorted(at_223) == sorted(
-        [("node_repaired", "node0001"), ("interrupt", "crash"), ("detected",), ("nodes_ready", "node0001", "node0001")]
+        [
+            ("node_repaired", "node0001"),
+            ("nodes_ready", "node0001", "node0001"),
+            ("interrupt", "crash"),
+            ("detected",),
+            ("nodes_ready",),
+        ]
     )
     assert timeline(log)[-2:] == [(233, "running"), (1440, "end")]
 
@@ -323,6 +329,16 @@ def test_the_running_clock_stands_still_in_a_planned_stop(play):
 def test_a_planned_stop_is_none_while_the_job_is_down(play):
     log = play(fault(100, HANG), upgrade(110), scenario=PLANNED.but({"failures.strike": "always"}))
     assert interruptions(log)["cause"].tolist() == ["hang"]
+
+
+def test_planned_stops_and_a_node_of_another_cohort_go_together(play):
+    """The candidate of 107 is drawn for cohort 1, and no such node sits there: the hang of 110 is no later for it."""
+    two = PLANNED.but({"cohorts.late": {"mtbf_hours": 1000.0, "nodes": 2}, "cohorts.default.nodes": 3})
+    log = play(upgrade(100), fault(107, HANG, cohort=1), fault(110, HANG, slot=2), scenario=two)
+    assert [row for row in timeline(log) if row[1] == "interrupt"] == [
+        (105, "interrupt", "upgrade"),
+        (120, "interrupt", "hang", "node0002"),
+    ]
 
 
 def test_a_run_that_ends_in_the_last_save_has_no_planned_stop(play):
