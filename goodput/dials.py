@@ -91,7 +91,7 @@ def times_needed(scenario: Scenario, dial: str, target: float) -> float:
     from scipy.optimize import brentq
 
     if not 0 < target < 1:
-        raise BadInput(f"scale: target={target} must be above 0 and below 1")
+        raise BadInput(f"dials: target={target} must be above 0 and below 1")
     best = scenario.but(BEST)
 
     def missing(log_times: float) -> float:

@@ -124,12 +124,12 @@ def goodput_by_size(
     """Return one row a size of job: the closed forms beside the simulation.
 
     Columns: `gpus`, `nodes`, `spares`, `interval_hours`; `law_hours` (MTBI, 1 / sum of the rates; `as_given_hours` if
-    failures that are not tied to a node did not grow with the job) beside `mtbi_hours`
-    (running hours over interruptions, with the exact 95 % interval in `_low` and `_high`); `per_interval` (mean
-    failures in an interval of compute and its save, by the law); `foreseen` (`foreseen_goodput`) beside `goodput` with
-    `_low` and `_high` (95 % interval of the mean); `ratio` of simulated to foreseen, and the share of time `waiting`.
-    All sizes have the same seeds and so the same luck. Failures that strike always count while the job is down too,
-    but running hours do not: `mtbi_hours` is then shorter than the law.
+    failures that are not tied to a node did not grow with the job) beside `mtbi_hours` (running hours over
+    interruptions) with the exact 95 % interval in `_low` and `_high`; `per_interval` (mean failures in an interval of
+    compute and its save, by the law); `foreseen` (`foreseen_goodput`) beside `goodput` with `_low` and `_high` (95 %
+    interval of the mean); `ratio` of simulated to foreseen, and the share of time `waiting`.
+    All sizes have the same seeds and so the same luck. Failures that strike always are counted while the job is down
+    too, and that time is not running: `mtbi_hours` is then shorter than the law.
 
     >>> from goodput.scenario import load_scenario
     >>> table = goodput_by_size(load_scenario("baseline"), [1024, 8192], seeds=2)

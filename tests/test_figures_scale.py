@@ -70,6 +70,11 @@ def test_published_times_are_hollow_where_second_hand_and_triangles_where_projec
     assert sorted(hollow) == ["published, measured, second hand", "published, projected, second hand"]
 
 
+def test_published_sizes_beyond_the_job_are_left_out(ax):
+    figures.draw_mtbi_by_size(SIZES.iloc[:2], OTHERS, ax)
+    assert points(ax, "^") == [] and sorted(points(ax, "s")) == [(1024, 7.9), (4096, 10.0)]
+
+
 def test_the_title_of_the_mtbi_has_its_ends_in_units_one_reads(ax):
     assert title(FIGURES["mtbi"](ax)) == "128 times the GPUs: 14.8 hours between interruptions become 6.9 minutes"
 

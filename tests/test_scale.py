@@ -185,7 +185,7 @@ def test_the_time_until_it_is_noticed_is_the_integral_that_its_docstring_says():
 
 
 def test_an_outage_with_mixed_detections_is_the_simulated_one():
-    """Down time over outages that ended, 20 runs of 28 days at 32,768 GPUs, an MTBI of 28 minutes."""
+    """Down time over outages that ended, 10 runs of 28 days at 32,768 GPUs, an MTBI of 28 minutes."""
     job = scaled(BASELINE.but(ALWAYS | {"pool.spares": 8}), 32_768)
     runs = wide_runs(experiment([job], 10, jobs=1))
     # the job trains M on average before a fault: so down time over running time is outage over M
@@ -238,7 +238,7 @@ def test_a_distribution_gets_shorter_as_a_number_does():
 
 @pytest.mark.parametrize("target", [0, 1, -0.1])
 def test_a_target_that_cannot_be_is_refused(target):
-    with pytest.raises(BadInput, match=f"scale: target={target} must be above 0 and below 1"):
+    with pytest.raises(BadInput, match=f"dials: target={target} must be above 0 and below 1"):
         times_needed(BASELINE, "save", target)
 
 

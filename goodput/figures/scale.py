@@ -19,8 +19,9 @@ HOURS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 def draw_mtbi_by_size(table: pd.DataFrame, others: pd.DataFrame, ax: Axes | None = None, *, title=None) -> Axes:
     """Draw the MTBI over the GPUs of a job: the law, simulated points with their interval, and published figures.
 
-    `table` is `goodput_by_size`; `others` is `published_by_size`, hollow where second hand.
+    `table` is `goodput_by_size`; `others` is `published_by_size`, hollow where second hand. Sizes beyond are left out.
     """
+    others = others[others["gpus"].between(table["gpus"].min(), table["gpus"].max())]
     ax = new_axes(ax, width=8.5, height=4.3)
     ax.plot(table["gpus"], table["law_hours"], color=BLUE, lw=1.6, label="law, all failures grow with the job")
     ax.plot(table["gpus"], table["as_given_hours"], "--", color=GREEN, lw=1.3, label="law, only those of nodes grow")
@@ -117,7 +118,7 @@ def _no_dial(wide: pd.DataFrame, target: float) -> str:
     last, times = wide.index.max(), several.iloc[-1].min()
     lost = one.index[one.isna().all(axis=1)]
     dials = f"From {lost[0]:,} GPUs no dial alone keeps" if len(lost) else f"Up to {last:,} GPUs one dial can keep"
-    return f"{dials} {percent(target, 0)}; at {last:,} all times must be {times:,.3g} times shorter"
+    return f"{dials} {percent(target, 0)}; at {last:,} all times must be {_rounded(times)} times shorter"
 
 
 def draw_kept(table: pd.DataFrame, gpus: int, target: float, ax: Axes | None = None, *, title=None) -> Axes:
@@ -144,13 +145,13 @@ def draw_kept(table: pd.DataFrame, gpus: int, target: float, ax: Axes | None = N
     return titled(ax, title or f"{percent(target, 0)} {finding}")
 
 
-def _rounded(gpus: float) -> str:
-    """Return a number of GPUs with three digits.
+def _rounded(number: float) -> str:
+    """Return a number with three digits.
 
-    >>> _rounded(148_031.1), _rounded(604.9)
-    ('148,000', '605')
+    >>> _rounded(148_031.1), _rounded(604.9), _rounded(1.6929)
+    ('148,000', '605', '1.69')
     """
-    return f"{float(f'{gpus:.3g}'):,.0f}"
+    return f"{float(f'{number:.3g}'):,.10g}"
 
 
 def _time(hours: float) -> str:
