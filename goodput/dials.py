@@ -102,6 +102,19 @@ def times_needed(scenario: Scenario, dial: str, target: float) -> float:
     return math.exp(brentq(missing, *REACH)) if missing(REACH[0]) < 0 else 0.0
 
 
+def turned_to(scenario: Scenario, dial: str, target: float) -> Scenario:
+    """Return the scenario with a dial turned as far as `times_needed`; raise BadInput where no value is enough.
+
+    >>> from goodput.scenario import load_scenario
+    >>> round(turned_to(load_scenario("baseline"), "save", 0.9).checkpoint.blocking_minutes, 2)
+    1.97
+    """
+    times = times_needed(scenario, dial, target)
+    if not times > 0:
+        raise BadInput(f"dials: target={target} must be one that {dial} can meet alone in {scenario.name}")
+    return turned(scenario, dial, times)
+
+
 def kept_up_to(scenario: Scenario, target: float, job_failures_grow: bool = True) -> float:
     """Return the GPUs up to which the job keeps a goodput of `target` at the best interval: NaN where at no size.
 
@@ -171,7 +184,8 @@ def one_after_another(scenario: Scenario, changes: Mapping[str, Mapping[str, Any
 def kept_by_steps(steps: Sequence[Scenario], gpus: int, target: float) -> pd.DataFrame:
     """Return one row a step: `step`, `kept_up_to` (GPUs), and what it is at so many GPUs, each at the best interval.
 
-    That is `mtbi_minutes`, `interval_minutes` and `foreseen`, the goodput. All of it by the closed form.
+    That is `mtbi_minutes`, `interval_minutes` and `foreseen`, the goodput; `only_nodes_grow` is up to how many GPUs if
+    failures that are not tied to a node did not grow with the job. All of it by the closed form.
     """
     sizes = [scaled(step.but(BEST), gpus) for step in steps]
     return pd.DataFrame(
@@ -181,5 +195,6 @@ def kept_by_steps(steps: Sequence[Scenario], gpus: int, target: float) -> pd.Dat
             "mtbi_minutes": [60 * size.nominal_mtbi_hours for size in sizes],
             "interval_minutes": [size.interval_minutes for size in sizes],
             "foreseen": [foreseen_goodput(size) for size in sizes],
+            "only_nodes_grow": [kept_up_to(step, target, job_failures_grow=False) for step in steps],
         }
     )

@@ -21,6 +21,7 @@ from goodput.dials import (
     one_after_another,
     times_needed,
     turned,
+    turned_to,
 )
 from goodput.errors import BadInput
 from goodput.experiment import experiment, wide_runs
@@ -211,8 +212,10 @@ def test_a_dial_turned_as_far_as_needed_gives_just_the_target(dial, gpus):
     times = times_needed(job, dial, 0.9)
     if math.isnan(times):
         assert foreseen_goodput(turned(job, dial, 1e12)) < 0.9
+        with pytest.raises(BadInput, match=f"dials: target=0.9 must be one that {dial} can meet alone"):
+            turned_to(job, dial, 0.9)
     else:
-        assert foreseen_goodput(turned(job, dial, times)) == pytest.approx(0.9, abs=1e-9)
+        assert foreseen_goodput(turned_to(job, dial, 0.9)) == pytest.approx(0.9, abs=1e-9)
 
 
 def test_twice_the_gpus_need_everything_twice_as_fast_or_half_the_failures():
@@ -287,6 +290,7 @@ def test_each_step_keeps_a_larger_job_and_the_table_agrees_with_its_parts():
     last = scaled(steps[2].but(BEST), 65_536)
     assert table.iloc[2][["interval_minutes", "foreseen"]].tolist() == [last.interval_minutes, foreseen_goodput(last)]
     assert (table["mtbi_minutes"] == table["mtbi_minutes"][0]).all()
+    assert table["only_nodes_grow"].tolist() == [kept_up_to(step, 0.9, job_failures_grow=False) for step in steps]
 
 
 def turned_changes(dial: str, times: float) -> dict:
