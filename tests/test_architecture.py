@@ -54,6 +54,8 @@ LAYOUT = [
     "envelope",
     "effective",
     "llama",
+    "scale",
+    "dials",
     "adaptive",
     "text",
     "episodes",

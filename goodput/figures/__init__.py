@@ -29,6 +29,7 @@ from goodput.figures.promise import (
 from goodput.figures.published import draw_clusters, draw_forms, draw_mttf, draw_times
 from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_ledger, draw_timeline
 from goodput.figures.saves import draw_build_up, draw_intervals, draw_two_sides, draw_valleys
+from goodput.figures.scale import draw_dials, draw_goodput_by_size, draw_kept, draw_mtbi_by_size
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
 from goodput.figures.what_if import draw_answer, draw_valley
 
@@ -44,6 +45,7 @@ __all__ = [
     "draw_cohorts",
     "draw_components",
     "draw_crew_waits",
+    "draw_dials",
     "draw_differences",
     "draw_effective",
     "draw_envelope",
@@ -52,13 +54,16 @@ __all__ = [
     "draw_forms",
     "draw_gains",
     "draw_goodput",
+    "draw_goodput_by_size",
     "draw_grid",
     "draw_interruption",
     "draw_intervals",
+    "draw_kept",
     "draw_known",
     "draw_ledger",
     "draw_minutes",
     "draw_monthly_means",
+    "draw_mtbi_by_size",
     "draw_mttf",
     "draw_pairs",
     "draw_replay",
