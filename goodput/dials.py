@@ -11,7 +11,7 @@ import pandas as pd
 
 from goodput.errors import BadInput
 from goodput.parts import Distribution, expected
-from goodput.scale import BEST, foreseen_goodput, scaled
+from goodput.scale import BEST, scaled
 from goodput.scenario import Scenario
 
 PERFECT = 1e12  # times as good: what is left of it does not show
@@ -95,7 +95,7 @@ def times_needed(scenario: Scenario, dial: str, target: float) -> float:
     best = scenario.but(BEST)
 
     def missing(log_times: float) -> float:
-        return foreseen_goodput(turned(best, dial, math.exp(log_times))) - target
+        return turned(best, dial, math.exp(log_times)).expected_goodput() - target
 
     if missing(REACH[1]) < 0:
         return math.nan
@@ -142,7 +142,7 @@ def dials_by_size(scenario: Scenario, gpus: Sequence[int], target: float) -> pd.
 def _needed(scenario: Scenario, dial: str, target: float) -> dict[str, Any]:
     times, today = times_needed(scenario, dial, target), _today(scenario, dial)
     needed = today * times if dial == "node MTBF" else today / times if times else math.inf
-    limit = foreseen_goodput(turned(scenario, dial, PERFECT))
+    limit = turned(scenario, dial, PERFECT).expected_goodput()
     return {"dial": dial, "today": today, "needed": needed, "times": times, "limit": limit}
 
 
@@ -194,7 +194,7 @@ def kept_by_steps(steps: Sequence[Scenario], gpus: int, target: float) -> pd.Dat
             "kept_up_to": [kept_up_to(step, target) for step in steps],
             "mtbi_minutes": [60 * size.nominal_mtbi_hours for size in sizes],
             "interval_minutes": [size.interval_minutes for size in sizes],
-            "foreseen": [foreseen_goodput(size) for size in sizes],
+            "foreseen": [size.expected_goodput() for size in sizes],
             "only_nodes_grow": [kept_up_to(step, target, job_failures_grow=False) for step in steps],
         }
     )

@@ -27,7 +27,8 @@ def most_overhead(scenario: Scenario, interval_minutes, share: float = 0.9) -> p
 
     Three readings of "effective", a column each: `kept` work alone (our goodput), `computed` (lost work, too), and
     `running` (saves, too). NaN where not even an outage of no length would do. From the exact model: of a cycle of
-    M exp(O / M), with M the nominal MTBI and faults that strike always, a part that does not depend on O is effective.
+    M exp(O / M), with M the nominal MTBI and faults that strike always and begin the outage anew (as if it were a
+    restart alone), a part that does not depend on O is effective.
 
     >>> from goodput.llama import llama_3
     >>> most_overhead(llama_3(), [10, 60]).round(1).to_dict("list")
@@ -64,7 +65,8 @@ def flattery(scenario: Scenario, overhead_minutes, mtbi_hours: Sequence[float]) 
     """Return by overhead, a column an MTBI, by how much goodput looks better where no fault strikes a job that is down.
 
     A difference of shares, from the exact model at the scenario's interval: e^x / (1 + x) of the goodput with
-    x = O / M, less that goodput. For short outages it is x squared, halved.
+    x = O / M, less that goodput. For short outages it is x squared, halved. As if outages were restarts alone, which
+    each fault begins anew; of a detection under way less is hidden.
     """
     overhead, save = np.asarray(overhead_minutes, float), scenario.checkpoint.blocking_minutes
     curves = {}

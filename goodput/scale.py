@@ -4,18 +4,13 @@ Goodput hangs on ratios of times to the MTBI alone. So ten times the GPUs are li
 ten times the length, and a job that grows keeps its goodput if all of these get as much shorter as it gets larger.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.special import exprel
 
-from goodput.checkpoint import expected_goodput
 from goodput.errors import BadInput
 from goodput.experiment import compare, experiment
-from goodput.parts import expected
 from goodput.published import clusters, mttf_by_size
 from goodput.queueing import repair_load, spares_for, waiting_share
 from goodput.scenario import Scenario
@@ -63,58 +58,6 @@ def _counted(scenario: Scenario, pool_nodes: int, nodes: int) -> dict[str, int]:
     return {f"cohorts.{name}.nodes": size for name, size in sizes.items()}
 
 
-# --- goodput by the closed form ------------------------------------------------------------------------------------
-
-
-def foreseen_goodput(scenario: Scenario) -> float:
-    """Return the exact model's goodput (0 to 1) in the long run, as if no node were ever waited for.
-
-    As `Scenario.expected_goodput`, but for failures that strike always, where `outage_minutes` knows that a fault in
-    the middle of a detection does not begin it anew.
-
-    >>> from goodput.scenario import load_scenario
-    >>> round(foreseen_goodput(scaled(load_scenario("baseline"), 131_072)), 4)  # still with 30 minutes between saves
-    0.0047
-    """
-    mtbi, save = 60 * scenario.nominal_mtbi_hours, scenario.checkpoint.blocking_minutes
-    down = outage_minutes(scenario)
-    return float(expected_goodput(scenario.interval_minutes, mtbi, save, down)) if math.isfinite(down) else 0.0
-
-
-def outage_minutes(scenario: Scenario) -> float:
-    """Return the mean time from a fault that strikes a running job to training again, in minutes, without waiting.
-
-    Where failures strike only while the job runs, `overhead_minutes`. Where they strike always, with M the MTBI and
-    R the restart, e^(R/M) E[N] + M (e^(R/M) - 1): a restart that a fault breaks begins anew after another detection,
-    and N is the time until the first of the faults so far is noticed. With F the share of faults noticed within t and
-    H its integral from 0, E[N] is the integral of (1 - F) e^(-H / M). Exact for detection and restarts of fixed
-    lengths, means are put for others; restarts that fail of themselves, and planned stops, are left out.
-
-    >>> from goodput.scenario import load_scenario
-    >>> always = load_scenario("baseline").but({"failures.strike": "always"})
-    >>> round(always.overhead_minutes, 2), round(outage_minutes(always), 2)
-    (34.33, 34.78)
-    """
-    if scenario.failures.strike == "running":
-        return scenario.overhead_minutes
-    mtbi = 60 * scenario.nominal_mtbi_hours
-    again = np.float64(expected(scenario.job.restart_minutes) / mtbi)
-    with np.errstate(over="ignore"):  # a restart of hundreds of MTBIs never succeeds: infinity is right
-        return float(np.exp(again) * _until_noticed(scenario, mtbi) + mtbi * np.expm1(again))
-
-
-def _until_noticed(scenario: Scenario, mtbi: float) -> float:
-    """Return the integral of `outage_minutes`: between two lengths of detection F is level, and H a straight line."""
-    rate = {"node": scenario.node_failures_per_hour, "job": scenario.job_failures_per_hour}
-    causes = scenario.causes.values()
-    lengths = sorted((expected(each.detection_minutes), rate[each.scope] * each.share) for each in causes)
-    ends, rates = np.array(lengths).T
-    width = np.diff(ends, prepend=0)
-    seen = (np.cumsum(rates) - rates) * scenario.nominal_mtbi_hours  # F before each end
-    steps = seen * width / mtbi
-    return float(((1 - seen) * np.exp(-(np.cumsum(steps) - steps)) * width * exprel(-steps)).sum())
-
-
 # --- sizes, played -------------------------------------------------------------------------------------------------
 
 
@@ -126,8 +69,8 @@ def goodput_by_size(
     Columns: `gpus`, `nodes`, `spares`, `interval_hours`; `law_hours` (MTBI, 1 / sum of the rates; `as_given_hours` if
     failures that are not tied to a node did not grow with the job) beside `mtbi_hours` (running hours over
     interruptions) with the exact 95 % interval in `_low` and `_high`; `per_interval` (mean failures in an interval of
-    compute and its save, by the law); `foreseen` (`foreseen_goodput`) beside `goodput` with `_low` and `_high` (95 %
-    interval of the mean); `ratio` of simulated to foreseen, and the share of time `waiting`.
+    compute and its save, by the law); `foreseen` (`Scenario.expected_goodput`) beside `goodput` with `_low` and `_high`
+    (95 % interval of the mean); `ratio` of simulated to foreseen, and the share of time `waiting`.
     All sizes have the same seeds and so the same luck. Failures that strike always are counted while the job is down
     too, and that time is not running: `mtbi_hours` is then shorter than the law.
 
@@ -140,7 +83,7 @@ def goodput_by_size(
     found = compare(experiment(sizes, seeds, jobs))
     law = pd.Series([size.nominal_mtbi_hours for size in sizes])
     interval = pd.Series([size.interval_minutes for size in sizes]) / 60
-    foreseen = pd.Series([foreseen_goodput(size) for size in sizes])
+    foreseen = pd.Series([size.expected_goodput() for size in sizes])
     table = pd.DataFrame({"gpus": list(gpus), "nodes": [size.job.nodes for size in sizes]})
     return table.assign(
         spares=[size.pool.spares for size in sizes],

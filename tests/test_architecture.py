@@ -14,6 +14,7 @@ LAYOUT = [
     "errors",
     "shell",
     "checkpoint",
+    "outage",
     "parameters",
     "scenario_file",
     "parts",

@@ -22,6 +22,10 @@ SMALL = load_scenario("baseline").but(
 )
 
 
+# noticed at once: an outage is the restart alone, and each fault begins it anew
+NOTICED = SMALL.but({f"causes.{name}.detection_minutes": 0.0 for name in SMALL.causes})
+
+
 @pytest.mark.parametrize("minutes", [15.0, 20.0, 60.0])
 def test_the_overhead_is_the_one_asked_for_and_detection_stays(minutes):
     other = with_overhead(SMALL, minutes)
@@ -34,8 +38,8 @@ def test_an_outage_shorter_than_its_detection_is_refused():
 
 
 def test_with_the_longest_outage_the_exact_goodput_is_the_share():
-    limit = most_overhead(SMALL, [10.0, 20.0], share=0.7)["kept"]
-    found = [with_overhead(SMALL, minutes).expected_goodput(interval) for interval, minutes in limit.items()]
+    limit = most_overhead(NOTICED, [10.0, 20.0], share=0.7)["kept"]
+    found = [with_overhead(NOTICED, minutes).expected_goodput(interval) for interval, minutes in limit.items()]
     assert found == pytest.approx([0.7, 0.7], rel=1e-9)
 
 
@@ -56,8 +60,7 @@ def test_the_three_readings_are_what_is_played():
     parts = {"kept": ["productive"], "computed": ["productive", "lost_work"]}
     parts["running"] = [*parts["computed"], "checkpoint"]
     for reading, categories in parts.items():
-        fixed = {f"causes.{name}.detection_minutes": 0.0 for name in SMALL.causes}  # the outage is the restart alone
-        scenario = SMALL.but({**fixed, "days": 100, "job.restart_minutes": limits[reading]})
+        scenario = NOTICED.but({"days": 100, "job.restart_minutes": limits[reading]})
         wide = wide_runs(experiment([scenario], 12, jobs=1))
         share = wide[categories].sum(axis=1) / wide["held_gpu_hours"]
         assert abs(share.mean() - 0.75) < 4 * share.std(ddof=1) / np.sqrt(12), reading
@@ -83,15 +86,21 @@ def test_an_mtbi_is_the_one_asked_for_and_the_shares_of_causes_stay():
 def test_what_is_hidden_is_the_difference_of_the_exact_formulas():
     table = flattery(SMALL, [20.0, 40.0], [1.4, 3.0])
     for hours in (1.4, 3.0):
-        always = with_overhead(at_mtbi(SMALL, hours), 40.0)
+        always = with_overhead(at_mtbi(NOTICED, hours), 40.0)
         running = always.but({"failures.strike": "running"})
         assert table.loc[40.0, hours] == pytest.approx(running.expected_goodput() - always.expected_goodput())
+
+
+def test_a_detection_under_way_is_not_begun_anew_so_that_less_is_hidden():
+    always = with_overhead(at_mtbi(SMALL, 1.4), 40.0)
+    hidden = always.but({"failures.strike": "running"}).expected_goodput() - always.expected_goodput()
+    assert 0.5 < hidden / flattery(SMALL, [40.0], [1.4]).iloc[0, 0] < 1
 
 
 def test_for_short_outages_half_the_square_of_outage_over_mtbi_is_hidden():
     """x = 3 / 180, of the goodput of 0.9 or so; ten times the outage hides nearly a hundred times as much."""
     hidden = flattery(SMALL, [0.3, 3.0], [3.0])[3.0]
-    goodput = with_overhead(at_mtbi(SMALL, 3.0), 20.0).expected_goodput() * np.exp(20 / 180)  # with no outage at all
+    goodput = with_overhead(at_mtbi(NOTICED, 3.0), 20.0).expected_goodput() * np.exp(20 / 180)  # with no outage at all
     assert hidden[3.0] == pytest.approx(goodput * (3 / 180) ** 2 / 2, rel=0.03)
     assert hidden[3.0] / hidden[0.3] == pytest.approx(100, rel=0.03)
 
@@ -103,7 +112,6 @@ def test_what_is_hidden_grows_with_the_outage_and_with_the_rate():
 
 def test_what_is_hidden_when_played_is_what_the_formulas_say():
     """Outages of one length: detection takes none. 4 runs of 200 days, within 4 standard errors."""
-    fixed = {f"causes.{name}.detection_minutes": 0.0 for name in SMALL.causes}
-    played = flattery_played(SMALL.but(fixed), [30.0], [1.4], seeds=4).iloc[0]
+    played = flattery_played(NOTICED, [30.0], [1.4], seeds=4).iloc[0]
     error = (played["difference_high"] - played["difference"]) / 3.182  # t(0.975, 3)
     assert abs(played["difference"] - flattery(SMALL, [30.0], [1.4]).iloc[0, 0]) < 4 * error < 0.01
