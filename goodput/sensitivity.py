@@ -30,7 +30,7 @@ def run_study(study: Study, jobs: int | None = None, half_width: float | None = 
     >>> from goodput.study import load_study
     >>> study = load_study("data/studies/what_moves_goodput.toml").but(design="tornado", seeds=2)
     >>> results = run_study(study)
-    >>> len(results), results["scenario"][0], results["difference"][0]
+    >>> len(results), results["scenario"][0], float(results["difference"][0])
     (29, 'baseline', 0.0)
     """
     scenarios = scenarios_of(study)

@@ -13,12 +13,13 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from goodput.attribution import CATEGORIES
-from goodput.errors import BadInput, problem_of
+from goodput.errors import BadInput, nearest, problem_of
 from goodput.parts import Part
 from goodput.scenario import Scenario, load_scenario
 from goodput.scenario_file import find, read_toml
 
 MOST_SCENARIOS = 100_000
+_WHAT = "a list of values, or a table with low and high"
 SAMPLED = ("latin-hypercube", "sobol")
 # Columns of a study's results begin so; a parameter must not take their place.
 RESERVED = ("scenario", "role", "moved", "seeds", "goodput", "difference", "interruptions_per_run", "mtbi_hours")
@@ -45,7 +46,7 @@ class Parameter(Part):
             if any(value in self.values[:at] for at, value in enumerate(self.values)):
                 raise ValueError(f"values={self.values} must differ")
         elif self.low is None or self.high is None:
-            raise ValueError("must be a list of values, or a table with low and high")
+            raise ValueError(_WHAT)
         else:
             self._check_range()
         return self
@@ -160,6 +161,8 @@ def load_study(path: str | Path) -> Study:
     """
     path = Path(path)
     data = _read(path)
+    if "name" in data:  # of a study it is its file
+        raise BadInput(f"{path}: name must be a known key; {nearest('name', _known_keys(()))}")
     base = data.get("base")
     if not isinstance(base, str):
         raise BadInput(f"{path}: base must be given: the name of a scenario, or its file")
@@ -199,12 +202,18 @@ def study_of(data: Mapping[str, Any], name: str = "study") -> Study:
     """Return the study of plain data, as its TOML file has them; `base` is a scenario. Raises BadInput."""
     data = dict(data) | {"name": name}
     if isinstance(data.get("parameters"), Mapping):
-        lists = {key: {"values": each} if isinstance(each, list) else each for key, each in data["parameters"].items()}
-        data["parameters"] = dict(sorted(lists.items()))  # so that their order in the file changes nothing
+        tables = {key: _as_table(value, f"{name}: parameters.{key}") for key, value in data["parameters"].items()}
+        data["parameters"] = dict(sorted(tables.items()))  # so that their order in the file changes nothing
     try:
         return Study.model_validate(data)
     except ValidationError as error:
         raise BadInput(f"{name}: {problem_of(error, _known_keys)}") from None
+
+
+def _as_table(value: Any, where: str) -> Any:
+    if not isinstance(value, list | Mapping | Parameter):
+        raise BadInput(f"{where}={value!r} must be {_WHAT}")
+    return {"values": value} if isinstance(value, list) else value
 
 
 def _known_keys(parents: tuple) -> list[str]:

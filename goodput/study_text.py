@@ -2,16 +2,17 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from goodput.sensitivity import what_moves
 from goodput.study import Study
 from goodput.text import aligned, between, number, percent, points, records, to_json
 
-_SAYS = """At each end of a range: the difference to the base in points of goodput, paired by seed, with all other parameters as
-they are in the base. The swing spans both ends and the base."""
-_INDICES = """First order: the share of the variance over all ranges at once that a parameter answers for alone; total: also together
-with others. Their 95 % intervals are what {n} points leave open."""
+_SAYS = """At each end of a range: the difference to the base in points of goodput, paired by seed, with all other
+parameters as they are in the base. The swing spans both ends and the base."""
+_INDICES = """First order: the share of the variance over all ranges at once that a parameter answers for alone; total:
+also together with others. Their 95 % intervals are what {n} points leave open."""
 
 
 def study_text(study: Study, results: pd.DataFrame, half_width: float | None = None) -> str:
@@ -67,7 +68,7 @@ def value_said(value: Any) -> str:
     >>> value_said(10_000.0), value_said(0.17), value_said(True), value_said("daly")
     ('10,000', '0.17', 'true', 'daly')
     """
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
         return str(value).lower()
     if isinstance(value, int | float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
