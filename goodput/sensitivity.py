@@ -13,6 +13,9 @@ from goodput.adaptive import MOST, runs_until
 from goodput.design import design, scenarios_of
 from goodput.errors import BadInput
 from goodput.experiment import compare, experiment
+from goodput.parts import expected
+from goodput.queueing import repair_load, waiting_share
+from goodput.scenario import Scenario
 from goodput.streams import stream
 from goodput.study import Study
 
@@ -38,7 +41,33 @@ def run_study(study: Study, jobs: int | None = None, half_width: float | None = 
         runs = experiment(scenarios, study.seeds, jobs)
     else:
         runs = runs_until(scenarios, half_width, study.seeds, most, jobs)
+    return results_of(study, runs)
+
+
+def results_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return what `run_study` does, from an `experiment` over `scenarios_of` the study."""
     return pd.concat([design(study), compare(runs).drop(columns="scenario")], axis=1)
+
+
+def expected_results(study: Study) -> pd.DataFrame:
+    """Return one row a scenario as `run_study` does, with the `goodput` that formulas expect: thousands in a second.
+
+    The exact model of a job that never waits for a node (`Scenario.expected_goodput`), times the share of a run, begun
+    with all nodes healthy, in which none is waited for (`goodput.queueing.waiting_share`). Without luck, so that only
+    the points of a design leave a doubt. It knows means alone, and overstates the waiting of large jobs.
+
+    >>> from goodput.study import load_study
+    >>> study = load_study("data/studies/what_moves_goodput.toml").but(design="tornado")
+    >>> expected_results(study)["goodput"].round(3).head(1).tolist()
+    [0.802]
+    """
+    return design(study).assign(goodput=[_expected(scenario) for scenario in scenarios_of(study)])
+
+
+def _expected(scenario: Scenario) -> float:
+    run = scenario.days * 24 / expected(scenario.repair.mean_hours)
+    waited = waiting_share(scenario.pool.spares, repair_load(scenario), scenario.repair.crews, run)
+    return scenario.expected_goodput() * (1 - waited)
 
 
 def tornado(results: pd.DataFrame) -> pd.DataFrame:

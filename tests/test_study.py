@@ -13,7 +13,7 @@ from goodput.design import design, scenarios_of
 from goodput.errors import BadInput
 from goodput.experiment import compare, experiment, sweep
 from goodput.scenario import load_scenario
-from goodput.sensitivity import run_study, sobol_indices, storable, tornado, what_moves
+from goodput.sensitivity import expected_results, run_study, sobol_indices, storable, tornado, what_moves
 from goodput.study import RESERVED, Parameter, load_study, study_of
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "studies" / "what_moves_goodput.toml"
@@ -259,6 +259,23 @@ def test_an_interval_holds_its_index_and_narrows_with_points():
     for name in ("first", "total"):
         assert few[name].between(few[f"{name}_low"], few[f"{name}_high"]).all()
         assert ((many[f"{name}_high"] - many[f"{name}_low"]) < (few[f"{name}_high"] - few[f"{name}_low"])).all()
+
+
+def test_formulas_expect_what_is_played_with_and_without_a_wait_for_nodes():
+    """Over a month, of which five are played: each end within 4 standard errors and a point of goodput."""
+    ranges = {"pool.spares": [2, 8], "repair.crews": [2, 8], "checkpoint.blocking_minutes": [0.5, 5]}
+    study = asked(ranges, base=load_scenario("baseline"), seeds=5)
+    played_, law = run_study(study), expected_results(study)
+    error = (played_["goodput_high"] - played_["goodput_low"]) / 2 / 2.776  # Student's t of 5 runs
+    assert ((played_["goodput"] - law["goodput"]).abs() < 4 * error + 0.01).all()
+    assert law["scenario"].tolist() == played_["scenario"].tolist()
+    assert law.set_index("scenario").loc["pool.spares=2", "goodput"] < law["goodput"][0] - 0.05
+
+
+def test_formulas_expect_no_wait_where_spares_abound():
+    study = asked({"pool.spares": [60, 80]}, base=load_scenario("baseline"))
+    waitless = scenarios_of(study)[1].expected_goodput()
+    assert expected_results(study)["goodput"].tolist()[1:] == pytest.approx([waitless, waitless], rel=1e-9)
 
 
 def test_where_nothing_varies_no_index_is_known():

@@ -11,6 +11,9 @@ from goodput.text import between, percent
 # Of each end and of each index: its colour, and which half of the row it has.
 ENDS = {"from": (COLOURS["lost_work"], -0.2), "to": (COLOURS["checkpoint"], 0.2)}
 INDICES = {"first": (COLOURS["checkpoint"], -0.16), "total": (INK, 0.16)}
+AXIS = (
+    "Goodput, % of GPU-hours held; orange: low end of the range, blue: high end; thin line: 95 % interval of the change"
+)
 MARKS = {"first": ("o", "first order: alone"), "total": ("D", "total: also together with others")}
 
 
@@ -27,7 +30,7 @@ def draw_tornado(table: pd.DataFrame, ax: Axes | None = None, *, title=None) -> 
         _draw_end(ax, table, side, base)
     ax.axvline(base, color=INK, lw=1)
     ax.set_yticks(range(len(table)), [_named(row) for row in table.itertuples()])
-    ax.set(ylim=(len(table) - 0.5, -0.5), xlabel="Goodput, % of GPU-hours held; thin line: 95 % interval of the change")
+    ax.set(ylim=(len(table) - 0.5, -0.5), xlabel=AXIS)
     ax.margins(x=0.1)
     return titled(ax, title or _widest(table.iloc[0]))
 
