@@ -11,21 +11,20 @@ from goodput.text import between, percent
 # Of each end and of each index: its colour, and which half of the row it has.
 ENDS = {"from": (COLOURS["lost_work"], -0.2), "to": (COLOURS["checkpoint"], 0.2)}
 INDICES = {"first": (COLOURS["checkpoint"], -0.16), "total": (INK, 0.16)}
-AXIS = (
-    "Goodput, % of GPU-hours held; orange: low end of the range, blue: high end; thin line: 95 % interval of the change"
-)
+AXIS = "Goodput, %; orange: low end, blue: high end; thin line: 95 % interval of the change"
 MARKS = {"first": ("o", "first order: alone"), "total": ("D", "total: also together with others")}
 
 
 def draw_tornado(table: pd.DataFrame, ax: Axes | None = None, *, title=None) -> Axes:
     """Draw goodput at both ends of each parameter's range, from `tornado` or `what_moves`, widest swing on top.
 
-    Each half of a row is one end, with its value and the 95 % interval of the difference to the base (paired by seed);
-    the line is the base, and what a parameter is there stands behind its name. An end that is the base has no bar.
+    Each bar is one end, with its value and the 95 % interval of the difference to the base, paired by seed. The line is
+    the base, and what a parameter is there stands behind its name. An end that is as the base has no bar.
     """
     table = table.sort_values("swing", ascending=False, kind="stable", ignore_index=True)
     ax = new_axes(ax, width=10, height=1.2 + 0.36 * len(table))
     base = 100 * (table["goodput_from"] - table["difference_from"]).iloc[0]
+    ax.hlines(np.arange(1, len(table)) - 0.5, 0, 1, COLOURS["productive"], lw=0.8, transform=ax.get_yaxis_transform())
     for side in ENDS:
         _draw_end(ax, table, side, base)
     ax.axvline(base, color=INK, lw=1)
@@ -38,7 +37,8 @@ def draw_tornado(table: pd.DataFrame, ax: Axes | None = None, *, title=None) -> 
 def _draw_end(ax: Axes, table: pd.DataFrame, side: str, base: float) -> None:
     colour, up = ENDS[side]
     length, low, high = (100 * table[f"difference_{side}{end}"].fillna(0) for end in ("", "_low", "_high"))
-    rows = np.arange(len(table)) + up
+    shared = (table["difference_from"] != 0) & (table["difference_to"] != 0)
+    rows = np.arange(len(table)) + np.where(shared, up, 0)  # a bar that is alone lies in the middle
     ax.barh(rows, length, 0.36, base, color=colour, alpha=0.85)
     ax.hlines(rows, base + low, base + high, color=INK, lw=1)
     ends = np.where(length > 0, np.maximum(length, high), np.minimum(length, low))
@@ -85,4 +85,4 @@ def draw_sobol(table: pd.DataFrame, ax: Axes | None = None, *, title=None) -> Ax
 def _most_of_the_variance(row: pd.Series) -> str:
     spread = between(100 * row["total_low"], 100 * row["total_high"], "{:.0f}".format)
     said = f"{row['parameter']} has a part in {percent(row['total'], 0)} of the variance ({spread})"
-    return f"{said}, alone in {percent(row['first'], 0)}"
+    return f"{said}, alone in {percent(row['first'], 0)}".replace("-", "−")
