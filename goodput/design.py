@@ -62,8 +62,9 @@ def _scenario(study: Study, name: str, point: Point) -> Scenario:
     except BadInput as error:
         problem = str(error).removeprefix(f"{study.base.name}: ").removeprefix("scenario: ")
         said = ", ".join(f"{moved}={value}" for moved, value in point.values.items())
-        where = name if name == said else f"{name} ({said})"
-        raise BadInput(f"{study.name}: {where}: {problem}") from None
+        where = f"{name}: " if name == said else f"{name} ({said}): "
+        told = point.role in ("low", "high") and problem.startswith(f"{point.moved}=")
+        raise BadInput(f"{study.name}: {'' if told else where}{problem}") from None
 
 
 def _names(study: Study, points: list[Point]) -> list[str]:

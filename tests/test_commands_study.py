@@ -110,7 +110,7 @@ BAD = {
     "study .": ".: must be a readable TOML file",
     "study small.toml": "small.toml: name must be a known key; known: base, seeds,",
     "study bad.toml": "bad.toml: must be a readable TOML file",
-    "study point.toml": "point.toml: pool.spares=-1: pool.spares=-1 must be",
+    "study point.toml": "point.toml: pool.spares=-1 must be",
     "study study.toml --design lhs": "study.toml: design='lhs' must be",
     "study study.toml --design grid --seeds 1": "study.toml: seeds=1 must be",
     "study line.toml --design grid": "line.toml: parameters.days.steps must be given where design is grid",
