@@ -4,6 +4,7 @@ Like a recipe for a survey: it says whom to ask and how many, and asks nobody ye
 checked once; `goodput.design` makes its points, `goodput.sensitivity` plays them.
 """
 
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,6 +85,7 @@ class Parameter(Part):
         if self.values is not None:
             return list(self.values)
         spread = self._between(np.linspace(0, 1, self.steps))
+        spread[[0, -1]] = self.low, self.high
         return self._kind(np.unique(np.round(spread)) if self.whole else spread)
 
     def _between(self, shares: np.ndarray, beyond: float = 0) -> np.ndarray:
@@ -92,7 +94,8 @@ class Parameter(Part):
         return self.low * ((self.high + beyond) / self.low) ** shares
 
     def _kind(self, values: np.ndarray) -> list:
-        return [int(value) for value in np.round(values)] if self.whole else values.tolist()
+        within = np.clip(values, self.low, self.high)  # a power may miss its end by the last bit
+        return [int(value) for value in np.round(within)] if self.whole else within.tolist()
 
 
 class Study(Part):
@@ -138,7 +141,7 @@ class Study(Part):
         dimensions = len(self.parameters)
         points = {"tornado": 0, "latin-hypercube": self.samples, "sobol": (self.samples or 0) * (dimensions + 2)}
         if self.design == "grid":
-            points["grid"] = int(np.prod([len(each.levels()) for each in self.parameters.values()], dtype=float))
+            points["grid"] = math.prod(len(each.levels()) for each in self.parameters.values())
         return 1 + 2 * dimensions + points[self.design]
 
     def but(self, **changes: Any) -> "Study":

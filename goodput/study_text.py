@@ -59,7 +59,7 @@ def _with_interval(row: dict[str, Any], name: str, show) -> list[str]:
 
 
 def _hundredth(value: float) -> str:
-    return number(value, 2)
+    return number(round(value, 2) + 0.0, 2)  # no minus before a zero
 
 
 def value_said(value: Any) -> str:

@@ -108,6 +108,14 @@ def test_a_log_scale_gives_each_factor_the_same_room():
     assert np.mean(np.array(range_.at(np.linspace(0, 0.999, 1000))) < 100) == pytest.approx(0.5, abs=0.01)
 
 
+def test_no_value_lies_outside_its_range_by_the_last_bit():
+    shares = np.append(np.linspace(0, 1, 1001)[:-1], np.nextafter(1, 0))
+    for low, high in ((0.1, 0.99), (15, 180), (0.2, 5), (1 / 3, 7)):
+        range_ = Parameter(low=low, high=high, scale="log", steps=7)
+        assert min(range_.at(shares)) >= low and max(range_.at(shares)) <= high
+        assert (range_.levels()[0], range_.levels()[-1]) == (low, high)
+
+
 def test_steps_of_whole_numbers_are_played_once_each():
     assert Parameter(low=1, high=3, whole=True, steps=9).levels() == [1, 2, 3]
 
