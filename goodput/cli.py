@@ -1,4 +1,4 @@
-"""From the shell: simulate, analyze, report, convert, compare, sweep, checkpoint, calibrate, replay.
+"""From the shell: simulate, analyze, report, convert, compare, sweep, checkpoint, calibrate, replay, study.
 
 Each command calls the package and prints. What cannot be used ends in one line on standard error and exit code 2.
 Modules are imported where a command needs them, so that each starts quickly.
@@ -13,6 +13,7 @@ from warnings import catch_warnings
 import typer
 
 from goodput.commands_fit import calibrate, replay
+from goodput.commands_study import study
 from goodput.errors import BadInput
 from goodput.options import (
     AsOf,
@@ -257,6 +258,7 @@ def checkpoint(
 
 app.command()(calibrate)
 app.command()(replay)
+app.command()(study)
 
 
 def _runs(scenarios: list, seeds: int, until_ci: str | None, most_seeds: int, jobs: int | None):

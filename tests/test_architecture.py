@@ -59,6 +59,10 @@ LAYOUT = [
     "dials",
     "adaptive",
     "text",
+    "study",
+    "design",
+    "sensitivity",
+    "study_text",
     "episodes",
     "shelf",
     "evidence",
@@ -89,6 +93,7 @@ LAYOUT = [
     "summary",
     "options",
     "commands_fit",
+    "commands_study",
     "cli",
 ]
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py"))
@@ -172,7 +177,7 @@ def test_the_analysis_knows_nothing_that_the_simulator_knows(path):
 @by_name
 def test_the_package_never_prints_and_never_logs(path):
     """But for the command line, and the commands of the report, the deck and the results."""
-    if place(path) in ("shell", "cli", "commands_fit", "report", "deck", "results"):
+    if place(path) in ("shell", "cli", "commands_fit", "commands_study", "report", "deck", "results"):
         return
     called = {ast.unparse(node.func) for node in ast.walk(TREES[path]) if isinstance(node, ast.Call)}
     assert "print" not in called

@@ -31,6 +31,7 @@ from goodput.figures.run import draw_burn, draw_causes, draw_interruption, draw_
 from goodput.figures.saves import draw_build_up, draw_intervals, draw_two_sides, draw_valleys
 from goodput.figures.scale import draw_dials, draw_goodput_by_size, draw_kept, draw_mtbi_by_size
 from goodput.figures.scenarios import draw_differences, draw_goodput, draw_pairs, draw_waste
+from goodput.figures.study import draw_sobol, draw_tornado
 from goodput.figures.what_if import draw_answer, draw_valley
 
 __all__ = [
@@ -70,11 +71,13 @@ __all__ = [
     "draw_same_fault",
     "draw_shop_envelope",
     "draw_sizes",
+    "draw_sobol",
     "draw_spare_gains",
     "draw_spares",
     "draw_targets",
     "draw_timeline",
     "draw_times",
+    "draw_tornado",
     "draw_two_sides",
     "draw_valley",
     "draw_valleys",
