@@ -33,6 +33,8 @@ from goodput.options import (
     check_window_hours,
     read_logs,
     take_apart,
+    take_apart_logs,
+    time_of,
 )
 from goodput.shell import run_app
 
@@ -91,6 +93,7 @@ def analyze(
     causes: Causes = None,
     step_seconds: Annotated[float | None, typer.Option(help="Reference time of a step.")] = None,
     strict: Strict = False,
+    jobs: Jobs = None,
     format: Formats = Format.text,
 ) -> None:
     """Say where the GPU-hours of a log went: category, cause, MTBI and MTBF, SLO."""
@@ -98,10 +101,9 @@ def analyze(
     from goodput.text import to_json
 
     check_window_hours(window_hours)
-    log, findings = read_logs(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
-    found, data = take_apart(log, findings, since, until, timezone, slo, window_hours, exclude)
-    if step_seconds is not None:
-        data["reference_step"] = analysis.step_data(log, found, step_seconds)
+    reading = (from_, timezone, nodes, gpus_per_node, causes, time_of(as_of, "--as-of", timezone))
+    of_windows = (since, until, slo, window_hours, exclude)
+    found, data = take_apart_logs(logs, reading, strict, *of_windows, step_seconds, jobs)
     if format is Format.csv:
         _print(found.jobs.to_csv(), end="")
     else:

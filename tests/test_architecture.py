@@ -34,10 +34,12 @@ LAYOUT = [
     "incidents",
     "causes",
     "importers",
+    "folder",
     "cluster",
     "training",
     "simulate",
     "attribution",
+    "tally",
     "window",
     "metrics",
     "cycles",
@@ -69,7 +71,9 @@ LAYOUT = [
     "changes",
     "truth",
     "replay",
+    "digest",
     "analysis",
+    "many_logs",
     "what_if",
     "drawing",
     "figures",
@@ -138,10 +142,11 @@ def test_only_cluster_training_and_simulate_know_simpy():
     assert users == {"cluster", "training", "simulate"}
 
 
-READING = {"events", "order", "walk", "mend", "lines", "line", "logfile", "logtext", "causes", "importers"}
+READING = {"events", "order", "walk", "mend", "lines", "line", "logfile", "logtext", "causes", "importers", "folder"}
 ANALYSIS = READING | {
     "attribution",
     "saves",
+    "tally",
     "window",
     "metrics",
     "cycles",
@@ -152,7 +157,9 @@ ANALYSIS = READING | {
     "shop",
     "slo",
     "burn",
+    "digest",
     "analysis",
+    "many_logs",
     "episodes",
     "shelf",
     "evidence",
