@@ -130,7 +130,9 @@ def report(
 ) -> None:
     """Write what `analyze` finds in a log as one HTML page, with figures, to open or to print."""
     check_window_hours(window_hours)
-    if output.resolve() in [log.resolve() for log in logs]:
+    from goodput.folder import find_logs
+
+    if output.resolve() in [log.resolve() for log in find_logs(logs, from_).files]:
         raise BadInput(f"--output={output} must not be a log that is read")
     getLogger("matplotlib").setLevel("ERROR")  # it tells of a home that cannot be written, as in a container
     try:

@@ -185,17 +185,21 @@ def _digest(files: Sequence[Path], reading: Reading, asked: Asked) -> Digest | B
 
 def _values(results: Iterable[Any]) -> list[Any]:
     """Return what is no error; raises the first error in the order of the work, whichever came first."""
-    values = []
-    for each in results:
+    values = list(results)  # to the end: workers that are left alone complain
+    for each in values:
         if isinstance(each, BadInput) and not isinstance(each, NothingHappened):
             raise each
-        values.append(each)
     return values
 
 
 def _each(work: Callable, arguments: list[tuple], jobs: int) -> Iterable[Any]:
-    if jobs == 1 or len(arguments) == 1:
-        return map(lambda each: work(*each), arguments)
-    from joblib import Parallel, delayed
+    from tqdm import tqdm
 
-    return Parallel(n_jobs=min(jobs, len(arguments)))(delayed(work)(*each) for each in arguments)
+    results = (work(*each) for each in arguments)
+    if min(jobs, len(arguments)) > 1:
+        from joblib import Parallel, delayed
+
+        parallel = Parallel(n_jobs=min(jobs, len(arguments)), return_as="generator")
+        results = parallel(delayed(work)(*each) for each in arguments)
+    # disable=None: silent where output is not a terminal
+    return tqdm(results, total=len(arguments), unit="part", disable=True if len(arguments) == 1 else None, leave=False)
