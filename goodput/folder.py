@@ -6,12 +6,14 @@ always read.
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from goodput.errors import BadInput
 from goodput.events import Finding
 from goodput.importers import NATIVE, format_of
+from goodput.line import read_line, zone_of
 from goodput.lines import read_head
 
 HEAD_BYTES = 1 << 16
@@ -61,8 +63,16 @@ def _kind(path: Path) -> str | None:
     if (path.exists() and not path.is_file()) or str(path) == "-":
         return None
     head = read_head(path, HEAD_BYTES)
+    if _opens_with_an_event(head):  # most do, and then all that others look like need not be tried
+        return NATIVE
     kind = format_of(head)
     return kind if kind != NATIVE or _is_native(head) else None
+
+
+def _opens_with_an_event(head: bytes) -> bool:
+    with suppress(ValueError):
+        return bool(read_line(head[: head.find(b"\n")], zone_of("UTC")))
+    return False
 
 
 def _is_native(head: bytes) -> bool:

@@ -103,12 +103,13 @@ def _decoded(token: bytes) -> list[str]:
 
 
 def _first_moment(data: bytes, timezone: str | None) -> int | None:
-    times = []
+    """Return the time of the first event of a job, where it is one of the first lines."""
     for line in data[: 1 << 16].split(b"\n", FIRST_LINES)[:FIRST_LINES]:
         with suppress(ValueError):
             row = read_line(line.strip(), zone_of(timezone))[0]
-            times += [row["time"]] if row["job"] else []
-    return min(times, default=None)
+            if row["job"]:
+                return row["time"]
+    return None
 
 
 def _parts(files: Sequence[Path], looks: Sequence[_Look]) -> list[tuple[Path, ...]]:

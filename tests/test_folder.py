@@ -278,11 +278,11 @@ def test_the_command_prints_the_same_for_a_folder_as_for_its_files(run, untidy, 
     assert run("analyze", *files_in(untidy), *options.split()) == (0, out, "")
 
 
-@pytest.mark.parametrize("command", ["convert", "report -o {out}", "calibrate"])
+@pytest.mark.parametrize("command", ["convert", "report -o {out}.html", "calibrate -o {out}.toml"])
 def test_other_commands_take_a_folder_too(run, clean, tmp_path, command):
     (tmp_path / "logs").mkdir()
     fill(tmp_path / "logs", {"a.jsonl": clean[0], "README.md": ["no log"]})
-    name, *more = command.format(out=tmp_path / "out.html").split()
+    name, *more = command.format(out=tmp_path / "out").split()
     assert run(name, tmp_path / "logs", *more)[0] == 0
 
 
