@@ -41,7 +41,7 @@ def find_logs(paths: Iterable[str | Path], format: str | None = None) -> Found:
         inside = {path for path, kind in kinds.items() if kind is None}
     if not inside | named:
         raise BadInput(f"{folders[0]}: folder must hold at least one log, files of JSON Lines or of a known format")
-    left_out = [_left_out(path) for path in sorted(kinds.keys() - inside, key=str)]
+    left_out = [_left_out(path, kinds[path]) for path in sorted(kinds.keys() - inside, key=str)]
     if format is None:
         format = _one_format({path: kinds[path] for path in inside} | {path: _kind(path) for path in named})
     return Found(sorted(inside | named, key=str), format, left_out)
@@ -90,9 +90,10 @@ def _one_format(kinds: dict[Path, str | None]) -> str:
             first.setdefault(kinds[path], path)
     if len(first) > 1:
         said = ", ".join(f"{path} is {kind}" for kind, path in first.items())
-        raise BadInput(f"logs must be of one format ({said}): analyze each by itself, or convert them first")
+        raise BadInput(f"logs must be of one format ({said}): name one with --from, or convert the others first")
     return next(iter(first), NATIVE)
 
 
-def _left_out(path: Path) -> Finding:
-    return Finding("note", "no-log", str(path), None, "holds no event of a known format: left out")
+def _left_out(path: Path, kind: str | None) -> Finding:
+    said = f"is a log of another format, {kind}: left out" if kind else "holds no event of a known format: left out"
+    return Finding("note", "no-log", str(path), None, said)

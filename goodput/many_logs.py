@@ -55,16 +55,17 @@ def digest_logs(
 ) -> Digest:
     """Return the digest of all logs that `paths` mean, files and folders, read by `jobs` processes (None: as help).
 
-    Findings stand by file and line. Read at once, whatever their size, are logs of a foreign format, logs with a file
-    of `causes` (an incident explains one interruption of all jobs), and standard input.
+    Findings stand by file and line. Read at once, whatever their size, are logs that share jobs, logs of a foreign
+    format, logs with a file of `causes` (an incident explains one interruption of all jobs), and what can be read only
+    once, as standard input: those have to fit in memory.
     """
     files, format, left_out = find_logs(paths, reading.format)
-    reading = reading._replace(format=format)
-    asked = asked._replace(origin=asked.since)
+    reading, asked = reading._replace(format=format), asked._replace(origin=asked.since)
     size = sum(map(_size, files))
     jobs = jobs or (1 if size < WORKERS_BYTES else os.cpu_count() or 1)
     parts = [tuple(files)]
-    if format == NATIVE and reading.causes is None and size > PART_BYTES and Path("-") not in files and len(files) > 1:
+    apart = format == NATIVE and reading.causes is None and all(file.is_file() for file in files)
+    if apart and len(files) > 1 and size > PART_BYTES:
         looks = _values(_each(_look, [(file, reading.timezone) for file in files], jobs))
         parts = _parts(files, looks)
         if asked.since is None and len(parts) > 1:  # a guess, and most often right

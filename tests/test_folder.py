@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -244,7 +245,9 @@ def test_a_folder_of_a_foreign_format_is_recognised_file_by_file(clean, tmp_path
         (tmp_path / name).write_bytes((LOGS / name).read_bytes())
     with pytest.raises(BadInput, match=r"one format \(.*sacct_sample.txt is sacct, .*two_jobs.jsonl.gz is native\)"):
         find_logs([tmp_path])
-    assert [file.name for file in find_logs([tmp_path], "sacct").files] == ["sacct_sample.txt"]
+    found = find_logs([tmp_path], "sacct")
+    assert [file.name for file in found.files] == ["sacct_sample.txt"]
+    assert [said.message for said in found.left_out] == ["is a log of another format, native: left out"]
     (tmp_path / "two_jobs.jsonl.gz").unlink()
     fill(tmp_path, {"README": ["of the cluster"]})
     assert find_logs([tmp_path]).format == "sacct"
@@ -339,6 +342,22 @@ def test_a_folder_without_a_log_is_refused_by_name(run, tmp_path, content):
 def test_a_folder_of_logs_in_which_nothing_happened_is_refused(run, tmp_path, apart):
     code, out, errors = run("analyze", fill(tmp_path, {"a.jsonl": [], "b.jsonl": ["# soon"]}))
     assert (code, out, errors.count("\n")) == (2, "", 1) and "log must hold at least one event" in errors
+
+
+def test_a_pipe_is_read_once_beside_other_logs(run, clean, tmp_path, apart):
+    """As `<(zcat log.jsonl.gz)` gives one."""
+    fill(tmp_path, {"a.jsonl": clean[0], "b.jsonl": clean[1]})
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cp", tmp_path / "b.jsonl", tmp_path / "pipe"]):
+        piped = run("analyze", tmp_path / "a.jsonl", tmp_path / "pipe")
+    assert piped == run("analyze", tmp_path)
+
+
+def test_a_window_without_data_is_refused_with_an_slo_as_without(run, clean, tmp_path, apart):
+    fill(tmp_path, {"a.jsonl": clean[0], "b.jsonl": clean[1]})
+    for options in ([], ["--slo", 0.8]):
+        code, _, errors = run("analyze", tmp_path, "--since", "2026-01-01T00:00Z", *options)
+        assert code == 2 and "log: must hold GPUs for some time" in errors
 
 
 def test_strict_refuses_the_first_warning_by_file_and_line_but_no_file_that_is_left_out(run, untidy, clean, tmp_path):

@@ -6,6 +6,8 @@ Each ratio is of two measurements of one run, on processor time; see `test_speed
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
@@ -18,7 +20,6 @@ from goodput.logtext import write_log
 from goodput.many_logs import PART_BYTES, Reading, digest_logs
 from goodput.scenario import load_scenario
 from goodput.simulate import simulate_many
-from tests.benchmarks.test_speed import seconds
 
 LOGS, ROUNDS = 12, 5
 
@@ -32,6 +33,12 @@ def folder(tmp_path_factory) -> Path:
         seeds = range(10 * number + 1, 10 * number + 11)
         write_log(simulate_many(load_scenario("baseline").but(often), seeds), path / f"{number:02}.jsonl")
     return path
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
 
 
 def one_by_one(files) -> None:
