@@ -34,7 +34,7 @@ class NothingHappened(BadInput):
 
 
 class RunFailed(RuntimeError):
-    """A notebook that did not run to its end; its text is one line: which, what happened, where to look."""
+    """A notebook or a process that did not run to its end; its text is one line: what happened, and where."""
 
 
 def printable(value: Any) -> str:

@@ -8,6 +8,7 @@ number. The result is that of all files read at once, whatever the order of thei
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from json import loads
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from goodput.digest import Asked, Digest, asked_part, digest, merged
-from goodput.errors import BadInput, NothingHappened
+from goodput.errors import BadInput, NothingHappened, RunFailed
 from goodput.events import Finding
 from goodput.folder import find_logs
 from goodput.importers import NATIVE, read_any
@@ -187,7 +188,11 @@ def _digest(files: Sequence[Path], reading: Reading, asked: Asked) -> Digest | B
 
 def _values(results: Iterable[Any]) -> list[Any]:
     """Return what is no error; raises the first error in the order of the work, whichever came first."""
-    values = list(results)  # to the end: workers that are left alone complain
+    try:
+        values = list(results)  # to the end: workers that are left alone complain
+    except BrokenExecutor:
+        said = "a process that read logs was killed, most likely for want of memory: fewer --jobs need less"
+        raise RunFailed(f"analyze: {said}") from None
     for each in values:
         if isinstance(each, BadInput) and not isinstance(each, NothingHappened):
             raise each

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from goodput import cli, many_logs
 from goodput.analysis import analysis_of, analyze, as_data, slo_data, step_data
 from goodput.digest import Asked, asked_part, digest, merged
-from goodput.errors import BadInput
+from goodput.errors import BadInput, RunFailed
 from goodput.folder import find_logs
 from goodput.importers import read_any
 from goodput.line import moment
@@ -331,6 +331,11 @@ def test_a_file_that_vanishes_while_it_is_read_is_named(run, clean, tmp_path, ap
     monkeypatch.setattr(many_logs, "find_logs", find_and_lose)
     code, out, errors = run("analyze", tmp_path)
     assert (code, out, errors) == (2, "", f"goodput: {tmp_path / 'b.jsonl'}: file must exist\n")
+
+
+def test_a_process_that_is_killed_is_said_in_one_line():
+    with pytest.raises(RunFailed, match="was killed, most likely for want of memory"):
+        many_logs._values(many_logs._each(os._exit, [(1,), (1,)], 2))
 
 
 @pytest.mark.parametrize("content", [{}, {"README.md": ["no log"]}, {".hidden": ['{"event": "start"}']}])
