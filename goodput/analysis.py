@@ -6,26 +6,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from goodput.attribution import CATEGORIES, US_PER_HOUR, interruptions, spans
-from goodput.cycles import FEWEST, METHOD, cycles, goodput_interval
+from goodput.attribution import CATEGORIES, US_PER_HOUR
+from goodput.cycles import FEWEST, METHOD, goodput_interval
+from goodput.digest import Asked, Digest, asked_part, digest, merged, with_windows
 from goodput.errors import BadInput, printable
-from goodput.events import Finding, micros
-from goodput.metrics import MeanTime, by_cause, cause_times, per_job, rates, rates_of, reference_steps
-from goodput.slo import error_budget, slo_windows
+from goodput.events import Finding
+from goodput.metrics import MeanTime, cause_times, causes_of, rates, rates_of, steps_of
+from goodput.slo import check_target, error_budget, windows_of
+from goodput.tally import gpu_hours
 from goodput.text import aligned, between, number, percent, records, saving_said
-from goodput.window import clip, covered_hours, without
 
 
 class Analysis(NamedTuple):
-    """A log taken apart: its spans and what they add up to."""
+    """What a log adds up to, and its spans where it was read as a whole."""
 
-    spans: pd.DataFrame
-    interruptions: pd.DataFrame
+    digest: Digest
     jobs: pd.DataFrame  # one row a job, see per_job
     causes: pd.DataFrame  # one row a cause
     findings: Sequence[Finding]
     window: dict[str, Any]  # what was asked for, and how much of it has data
     unit: str  # GPU-hours, or what they are where the log does not know sizes
+    spans: pd.DataFrame | None = None
+    interruptions: pd.DataFrame | None = None
 
 
 def analyze(
@@ -36,20 +38,23 @@ def analyze(
     What was lost before the window stays outside of it. Raises BadInput for a log in which no job held a GPU for
     any time there.
     """
-    whole, struck = spans(log), interruptions(log)
-    stretches = clip(whole, since, until)
-    struck = _within(struck, since, until)
-    jobs = per_job(stretches, struck)
-    jobs["incomplete"] = jobs.index.isin(log.loc[log["event"] == "gap", "job"])
-    jobs = jobs[jobs["held_gpu_hours"] > 0].sort_index()
+    asked = Asked(since, until)
+    parts = asked_part(log, asked)
+    found = analysis_of(merged([digest(log, parts, findings, asked)]), asked)
+    return found._replace(spans=parts[0], interruptions=parts[1])
+
+
+def analysis_of(found: Digest, asked: Asked) -> Analysis:
+    """Return what a digest adds up to. Raises BadInput where no job held a GPU for any time."""
+    jobs = found.jobs[found.jobs["held_gpu_hours"] > 0]
     if not len(jobs):
         raise BadInput("log: must hold GPUs for some time: no job has a start and a later event in what was asked for")
     nameless = jobs["failures"].sum() > 0 and jobs["node_failures"].sum() == 0
     said = "no failure names its node: node MTBF knows of none, and its bound holds only if none was a node's"
     more = [Finding("note", "no-node", None, None, said)] if nameless else []
     more += [Finding("warning", "mostly-saving", None, None, said) for said in _saving(jobs)]
-    found = Analysis(stretches, struck, jobs, by_cause(stretches, struck), [*findings, *more], {}, _unit(findings))
-    return found._replace(window=_window(stretches, since, until))
+    causes, unit = causes_of(found.charged, found.struck), _unit(found.findings)
+    return Analysis(found, jobs, causes, [*found.findings, *more], _window(found.covered, asked), unit)
 
 
 def _saving(jobs: pd.DataFrame) -> list[str]:
@@ -57,27 +62,11 @@ def _saving(jobs: pd.DataFrame) -> list[str]:
     return [said for row in hours if (said := saving_said(f"job {row['job']}", row))]
 
 
-def _within(struck: pd.DataFrame, since: int | None, until: int | None) -> pd.DataFrame:
-    time = micros(struck["time"])
-    inside = np.ones(len(time), bool)
-    if since is not None:
-        inside &= time >= since
-    if until is not None:
-        inside &= time < until
-    return struck[inside]
-
-
-def _window(stretches: pd.DataFrame, since: int | None, until: int | None) -> dict[str, Any]:
-    start = int(micros(stretches["start"]).min()) if since is None else since
-    end = int(micros(stretches["end"]).max()) if until is None else until
-    hours, covered = (end - start) / US_PER_HOUR, covered_hours(stretches)
-    return {
-        "start": _utc(start),
-        "end": _utc(end),
-        "hours": hours,
-        "covered_hours": covered,
-        "coverage": covered / hours,
-    }
+def _window(covered: np.ndarray, asked: Asked) -> dict[str, Any]:
+    start = int(covered[0, 0]) if asked.since is None else asked.since
+    end = int(covered[-1, 1]) if asked.until is None else asked.until
+    hours, known = (end - start) / US_PER_HOUR, float((covered[:, 1] - covered[:, 0]).sum()) / US_PER_HOUR
+    return {"start": _utc(start), "end": _utc(end), "hours": hours, "covered_hours": known, "coverage": known / hours}
 
 
 def _utc(micros: int) -> pd.Timestamp:
@@ -119,7 +108,7 @@ def _totals(hours: dict[str, float], held: float) -> dict[str, Any]:
 
 
 def _sure(found: Analysis) -> dict[str, Any]:
-    share = goodput_interval(cycles(found.spans))
+    share = goodput_interval(found.digest.cycles)
     interval = [share.low, share.high]
     return {"goodput_ci95": interval, "goodput_cycles": share.cycles, "goodput_ci95_method": METHOD}
 
@@ -136,17 +125,23 @@ def slo_data(found: Analysis, target: float, window_hours: float, excluded: np.n
 
     `excluded` are merged rows of (start, end) in microseconds. Windows begin at the log's first event, or at `since`.
     """
+    check_target(target)
     start, end = (int(found.window[name].value) // 1000 for name in ("start", "end"))
-    promised = without(found.spans, excluded) if excluded is not None else found.spans
-    windows = slo_windows(promised, target, window_hours, start, end)
-    left_out = float(found.spans["gpu_hours"].sum() - promised["gpu_hours"].sum())
-    total = {**error_budget(windows, target), "window_hours": window_hours, "excluded_gpu_hours": left_out}
-    return {**total, "by_window": records(windows)}
+    kept = found.digest
+    if kept.windows is None:
+        kept = with_windows(kept, found.spans, Asked(window_hours=window_hours, origin=start, excluded=excluded))
+    table = windows_of(kept.windows, target, window_hours, start, end)
+    left_out = gpu_hours(kept.excluded, np.zeros(len(kept.excluded), int), 1)[0]
+    total = {**error_budget(table, target), "window_hours": window_hours, "excluded_gpu_hours": left_out}
+    return {**total, "by_window": records(table)}
 
 
-def step_data(log: pd.DataFrame, found: Analysis, step_seconds: float) -> dict[str, Any]:
-    """Return goodput by reference step time, kept steps x step seconds / time held, as plain data."""
-    steps, share = reference_steps(log, found.spans, step_seconds)
+def step_data(found: Analysis, step_seconds: float) -> dict[str, Any]:
+    """Return goodput by reference step time, kept steps x step seconds / time held, as plain data.
+
+    The log must have been asked for its steps.
+    """
+    steps, share = steps_of(found.digest.steps, step_seconds)
     return {"step_seconds": step_seconds, "kept_steps": steps, "goodput": share}
 
 

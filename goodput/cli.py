@@ -34,6 +34,8 @@ from goodput.options import (
     check_window_hours,
     read_logs,
     take_apart,
+    take_apart_logs,
+    time_of,
 )
 from goodput.shell import run_app
 
@@ -92,6 +94,7 @@ def analyze(
     causes: Causes = None,
     step_seconds: Annotated[float | None, typer.Option(help="Reference time of a step.")] = None,
     strict: Strict = False,
+    jobs: Jobs = None,
     format: Formats = Format.text,
 ) -> None:
     """Say where the GPU-hours of a log went: category, cause, MTBI and MTBF, SLO."""
@@ -99,10 +102,9 @@ def analyze(
     from goodput.text import to_json
 
     check_window_hours(window_hours)
-    log, findings = read_logs(logs, from_, timezone, nodes, gpus_per_node, causes, as_of, strict)
-    found, data = take_apart(log, findings, since, until, timezone, slo, window_hours, exclude)
-    if step_seconds is not None:
-        data["reference_step"] = analysis.step_data(log, found, step_seconds)
+    reading = (from_, timezone, nodes, gpus_per_node, causes, time_of(as_of, "--as-of", timezone))
+    of_windows = (since, until, slo, window_hours, exclude)
+    found, data = take_apart_logs(logs, reading, strict, *of_windows, step_seconds, jobs)
     if format is Format.csv:
         _print(found.jobs.to_csv(), end="")
     else:
@@ -129,7 +131,9 @@ def report(
 ) -> None:
     """Write what `analyze` finds in a log as one HTML page, with figures, to open or to print."""
     check_window_hours(window_hours)
-    if output.resolve() in [log.resolve() for log in logs]:
+    from goodput.folder import find_logs
+
+    if output.resolve() in [log.resolve() for log in find_logs(logs, from_).files]:
         raise BadInput(f"--output={output} must not be a log that is read")
     getLogger("matplotlib").setLevel("ERROR")  # it tells of a home that cannot be written, as in a container
     try:

@@ -29,8 +29,12 @@ class BadInput(ValueError):
         return [f"{type(self).__name__}: {self}"]
 
 
+class NothingHappened(BadInput):
+    """A log without an event of a job: what else there is to read may have some."""
+
+
 class RunFailed(RuntimeError):
-    """A notebook that did not run to its end; its text is one line: which, what happened, where to look."""
+    """A notebook or a process that did not run to its end; its text is one line: what happened, and where."""
 
 
 def printable(value: Any) -> str:

@@ -7,6 +7,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -31,9 +32,20 @@ def read_blocks(path: Path, line_bytes: int = LINE_BYTES) -> Iterator[Block]:
 
     Raises BadInput for a file that is missing or unreadable, a line over `line_bytes`, or a gzip bomb.
     """
+    with _readable(path), _opened(path) as file:
+        yield from _blocks(path, file, line_bytes)
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file, unpacked. Raises BadInput for a file that is missing or unreadable."""
+    with _readable(path), _opened(path) as file:
+        return _read(file, size)[0][:size].removeprefix(b"\xef\xbb\xbf")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
     try:
-        with _opened(path) as file:
-            yield from _blocks(path, file, line_bytes)
+        yield
     except FileNotFoundError:
         raise BadInput(f"{path}: file must exist") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -67,11 +79,11 @@ def _blocks(path: Path, file: IO[bytes], line_bytes: int) -> Iterator[Block]:
         line += whole.count(b"\n")
 
 
-def _read(file: IO[bytes]) -> tuple[bytes, bool]:
+def _read(file: IO[bytes], most: int = BLOCK_BYTES) -> tuple[bytes, bool]:
     """Return the next bytes, and whether a packed file ends there before its own end."""
     parts, size = [], 0
     try:
-        while size < BLOCK_BYTES and (part := file.read1(1 << 20)):
+        while size < most and (part := file.read1(min(most, 1 << 20))):
             parts.append(part)
             size += len(part)
     except EOFError:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from goodput.errors import BadInput
+from goodput.errors import BadInput, NothingHappened
 from goodput.events import COLUMNS, EVENTS, JOB_EVENTS, Finding, Imported, Unreadable, concat_logs, make_log
 from goodput.line import LATEST, SIZES, NoZone, UnknownEvent, job_in, moment, read_line, zone_of
 from goodput.lines import LINE_BYTES, Block, read_blocks
@@ -67,7 +67,7 @@ def mended(
     if not logs:
         said = [f"line {bad.line}: {bad.why}" for bad in unreadable] + [found.message for found in findings]
         why = f": {said[0]}" if said else ", it is empty"
-        raise BadInput(f"{where}: log must hold at least one event{why}")
+        raise NothingHappened(f"{where}: log must hold at least one event{why}")
     log, more = mend(concat_logs(logs), unreadable, nodes, gpus_per_node, as_of)
     return log, findings + more
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from goodput.errors import BadInput
+from goodput.errors import NothingHappened
 from goodput.events import CODE, COLUMNS, JOB_EVENTS, UNKNOWN, Finding, Unreadable, codes, concat_logs, make_log, micros
 from goodput.order import impossible_rows, order_log, starts_within_saves
 from goodput.walk import walk
@@ -41,7 +41,7 @@ def mend(
     of_node = codes(log["event"]) >= len(JOB_EVENTS)
     log, of_nodes = log[~of_node].reset_index(drop=True), log[of_node]
     if not len(log):
-        raise BadInput("log: must hold at least one event of a job, not only of nodes")
+        raise NothingHappened("log: must hold at least one event of a job, not only of nodes")
     for step in (lambda log: _leave_gaps(log, unreadable, tails), _walk_bad_jobs, _count_overlaps, _name_causes):
         log, found = step(log)
         findings += found

@@ -13,6 +13,7 @@ from scipy.special import chdtri, stdtrit  # not scipy.stats: it alone would dou
 from goodput.attribution import CATEGORIES, US_PER_HOUR
 from goodput.errors import BadInput
 from goodput.events import CHOSEN, codes, micros
+from goodput.tally import gpu_hours, tally
 
 CONFIDENCE = 0.95
 
@@ -112,7 +113,8 @@ def _gpu_hours(spans: pd.DataFrame, cell: np.ndarray, cells: int) -> np.ndarray:
     size, which = np.unique(spans["nodes"].to_numpy() * spans["gpus_per_node"].to_numpy(), return_inverse=True)
     held = micros(spans["end"]) - micros(spans["start"])
     sums = np.bincount(which * cells + cell, held.astype(float), len(size) * cells)
-    return size.astype(float) @ sums.reshape(len(size), cells) / US_PER_HOUR
+    # size after size, never as a matrix product: a cell must not depend on which others there are
+    return np.bincount(np.tile(np.arange(cells), len(size)), np.repeat(size, cells) * sums, cells) / US_PER_HOUR
 
 
 def _sums(code: np.ndarray, values, length: int) -> np.ndarray:
@@ -148,9 +150,22 @@ def rates_of(total: Mapping[str, float], confidence: float = CONFIDENCE) -> Rate
 
 def by_cause(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
     """Return one row a cause, dearest first: `cause`, `count` of interruptions, `gpu_hours` charged to it."""
-    cost = spans.groupby("cause", observed=False)["gpu_hours"].sum()
-    count = interruptions["cause"].value_counts().reindex(cost.index, fill_value=0)
-    table = pd.DataFrame({"count": count, "gpu_hours": cost})
+    return causes_of(tally(spans, cause=spans["cause"].array), strikes(interruptions))
+
+
+def strikes(interruptions: pd.DataFrame) -> pd.Series:
+    """Return how many interruptions each cause has."""
+    count = interruptions["cause"].value_counts()
+    return count[count > 0].rename_axis("cause")
+
+
+def causes_of(charged: pd.DataFrame, count: pd.Series) -> pd.DataFrame:
+    """Return what `by_cause` does, from the tally of the time charged to each `cause` and its interruptions."""
+    named = charged["cause"].astype(str)
+    causes = pd.Index(sorted({*named, *count.index.astype(str)}), dtype="str")
+    cost = gpu_hours(charged, causes.get_indexer(named), len(causes))
+    count = pd.Series(count.to_numpy(), count.index.astype(str)).reindex(causes, fill_value=0)
+    table = pd.DataFrame({"count": count, "gpu_hours": cost}, causes)
     return _dearest_first(table[(table["count"] > 0) | (table["gpu_hours"] > 0)], "cause")
 
 
@@ -214,13 +229,27 @@ def reference_steps(log: pd.DataFrame, spans: pd.DataFrame, step_seconds: float)
     less that of its start (0 where that has none). A step that is slower than the reference counts as waste. Raises
     BadInput without steps.
     """
-    if not 0 < step_seconds < np.inf:
-        raise BadInput(f"step_seconds={step_seconds} must be above 0 and finite")
-    if "step" not in log or log["step"].isna().all():
-        raise BadInput("log: events must carry a step, so that kept steps can be counted")
+    return steps_of(job_steps(log, spans), step_seconds)
+
+
+def job_steps(log: pd.DataFrame, spans: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a job: its `kept` steps, null where its events carry none, and `micros` that it was held."""
+    held = spans.groupby("job", observed=True).agg({"start": "min", "end": "max"})
+    out = pd.DataFrame({"micros": micros(held["end"]) - micros(held["start"])}, held.index.astype("str"))
+    if "step" not in log:
+        return out.assign(kept=np.nan)
     steps = log.assign(step=pd.to_numeric(log["step"], errors="coerce")).dropna(subset=["step", "job"])
     begun = steps[steps["event"] == "start"].groupby("job", observed=True)["step"].first()
     last = steps.groupby("job", observed=True)["step"].last()
-    held = (spans.groupby("job", observed=True)["end"].max() - spans.groupby("job", observed=True)["start"].min()).sum()
-    kept = int(last.sub(begun, fill_value=0).sum())
-    return kept, kept * step_seconds / held.total_seconds()
+    kept = last.sub(begun, fill_value=0)
+    return out.join(kept.set_axis(kept.index.astype("str")).rename("kept").astype(float), how="outer")
+
+
+def steps_of(jobs: pd.DataFrame, step_seconds: float) -> tuple[int, float]:
+    """Return what `reference_steps` does, from rows of `job_steps`."""
+    if not 0 < step_seconds < np.inf:
+        raise BadInput(f"step_seconds={step_seconds} must be above 0 and finite")
+    if jobs["kept"].isna().all():
+        raise BadInput("log: events must carry a step, so that kept steps can be counted")
+    kept = int(jobs["kept"].sum())
+    return kept, kept * step_seconds / (int(jobs["micros"].sum()) / 1e6)

@@ -18,7 +18,7 @@ class Format(StrEnum):
 
 
 Formats = Annotated[Format, typer.Option("--format", help="text, json, or csv for tables.")]
-Logs = Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files or parts of one; - is standard input.")]
+Logs = Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files or folders; - is standard input.")]
 From = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="The format, where it is not recognised.")]
 Zone = Annotated[
     str | None, typer.Option("--timezone", metavar="NAME", help="For times without a zone: Europe/Berlin.")
@@ -39,16 +39,27 @@ Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies 
 
 def read_logs(logs, format_, timezone, nodes, gpus_per_node, causes, as_of, strict):
     """Return the log that the options of a command mean, and its findings; `strict` refuses one with a warning."""
+    from goodput.folder import find_logs
     from goodput.importers import read_any
 
-    log, findings = read_any(logs, format_, timezone, nodes, gpus_per_node, causes, time_of(as_of, "--as-of", timezone))
+    files, format_, left_out = find_logs(logs, format_)
+    log, findings = read_any(
+        files, format_, timezone, nodes, gpus_per_node, causes, time_of(as_of, "--as-of", timezone)
+    )
+    findings = [*left_out, *findings]
+    if strict:
+        refuse_warnings(findings)
+    return log, findings
+
+
+def refuse_warnings(findings) -> None:
+    """Refuse a log with a warning."""
     bad = [finding for finding in findings if finding.severity != "note"]
-    if strict and bad:
+    if bad:
         first = bad[0]
         where = "log" if first.file is None else f"{first.file}:{first.line}"
         more = f" (and {len(bad) - 1:,} more warnings)" if len(bad) > 1 else ""
         raise BadInput(f"{where}: {first.message}{more}; --strict allows no warning")
-    return log, findings
 
 
 def take_apart(log, findings, since, until, timezone, slo, window_hours, exclude) -> tuple[Any, dict[str, Any]]:
@@ -56,10 +67,37 @@ def take_apart(log, findings, since, until, timezone, slo, window_hours, exclude
     from goodput import analysis
 
     found = analysis.analyze(log, findings, time_of(since, "--since", timezone), time_of(until, "--until", timezone))
+    return found, _data(found, slo, window_hours, excluded_by(exclude, timezone))
+
+
+def take_apart_logs(
+    logs, reading, strict, since, until, slo, window_hours, exclude, step_seconds, jobs
+) -> tuple[Any, dict[str, Any]]:
+    """Return what `take_apart` does, of many logs or huge ones: never all of them in memory."""
+    from goodput import analysis
+    from goodput.many_logs import Asked, Reading, digest_logs
+
+    zone = reading[1]
+    since, until = time_of(since, "--since", zone), time_of(until, "--until", zone)
+    excluded = excluded_by(exclude, zone)
+    asked = Asked(since, until, window_hours if slo is not None else None, None, excluded, step_seconds is not None)
+    kept = digest_logs(logs, Reading(*reading), asked, jobs)
+    if strict:
+        refuse_warnings(kept.findings)
+    found = analysis.analysis_of(kept, asked)
+    data = _data(found, slo, window_hours, excluded)
+    if step_seconds is not None:
+        data["reference_step"] = analysis.step_data(found, step_seconds)
+    return found, data
+
+
+def _data(found, slo, window_hours, excluded) -> dict[str, Any]:
+    from goodput import analysis
+
     data = analysis.as_data(found)
     if slo is not None:
-        data["slo"] = analysis.slo_data(found, slo, window_hours, excluded_by(exclude, timezone))
-    return found, data
+        data["slo"] = analysis.slo_data(found, slo, window_hours, excluded)
+    return data
 
 
 def check_window_hours(window_hours: float) -> None:

@@ -7,6 +7,7 @@ from goodput.attribution import CATEGORIES, US_PER_HOUR
 from goodput.errors import BadInput
 from goodput.events import codes, micros
 from goodput.metrics import CONFIDENCE, mean_interval
+from goodput.tally import add_up, gpu_hours, sizes
 from goodput.window import cut
 
 MOST_WINDOWS = 1_000_000
@@ -32,17 +33,19 @@ def slo_windows(
     0      1.0   True   0.0     None
     1      0.5  False   2.0  waiting
     """
-    if not 0 < target < 1:
-        raise BadInput(f"slo: target={target} must be above 0 and below 1")
-    if not 0 < window_hours < np.inf:
-        raise BadInput(f"slo: window_hours={window_hours} must be above 0 and finite")
-    width = max(1, round(window_hours * US_PER_HOUR))
     origin = int(micros(spans["start"]).min()) if origin is None else origin
     end = int(micros(spans["end"]).max()) if end is None else end
-    if (end - origin) / width > MOST_WINDOWS:
-        raise BadInput(f"slo: window_hours={window_hours} must cut the log into at most {MOST_WINDOWS:,} windows")
-    starts = np.arange(origin, max(end, origin + 1), width)
-    hours = _gpu_hours(spans, starts)
+    return windows_of(window_tally(spans, window_hours, origin), target, window_hours, origin, end)
+
+
+def windows_of(held: pd.DataFrame, target: float, window_hours: float, origin: int, end: int) -> pd.DataFrame:
+    """Return what `slo_windows` does, from the `window_tally` of windows that begin at `origin`."""
+    check_target(target)
+    starts = _starts(window_hours, origin, max(end, origin + 1))
+    width = _width(window_hours)
+    cells = held["window"].to_numpy() * len(CATEGORIES) + held["category"].to_numpy()
+    inside = (held["window"] >= 0).to_numpy() & (held["window"] < len(starts)).to_numpy()
+    hours = gpu_hours(held[inside], cells[inside], len(starts) * len(CATEGORIES)).reshape(-1, len(CATEGORIES))
     held, productive = hours.sum(axis=1), hours[:, 0]
     wasted = hours[:, 1:]
     worst = wasted.argmax(axis=1)
@@ -70,17 +73,41 @@ def slo_windows(
     )
 
 
-def _gpu_hours(spans: pd.DataFrame, starts: np.ndarray) -> np.ndarray:
-    """Return GPU-hours by window and category: each span is cut at the edges of windows, then all are added up."""
-    pieces = cut(spans, starts)
-    gpus = (spans["nodes"] * spans["gpus_per_node"]).to_numpy()[pieces.span]
-    category = codes(spans["category"])[pieces.span]
-    cells = np.bincount(
-        pieces.cell * len(CATEGORIES) + category,
-        (pieces.end - pieces.start) / US_PER_HOUR * gpus,
-        minlength=(len(starts) + 1) * len(CATEGORIES),
-    )
-    return cells.reshape(-1, len(CATEGORIES))[1:]  # what lies before the first window is left out
+def check_target(target: float) -> None:
+    """Refuse a target that is no share."""
+    if not 0 < target < 1:
+        raise BadInput(f"slo: target={target} must be above 0 and below 1")
+
+
+def _width(window_hours: float) -> int:
+    if not 0 < window_hours < np.inf:
+        raise BadInput(f"slo: window_hours={window_hours} must be above 0 and finite")
+    return max(1, round(window_hours * US_PER_HOUR))
+
+
+def _starts(window_hours: float, first: int, end: int) -> np.ndarray:
+    width = _width(window_hours)
+    if (end - first) / width > MOST_WINDOWS:
+        raise BadInput(f"slo: window_hours={window_hours} must cut the log into at most {MOST_WINDOWS:,} windows")
+    return np.arange(first, end, width)
+
+
+def window_tally(spans: pd.DataFrame, window_hours: float, origin: int) -> pd.DataFrame:
+    """Return the tally of time by `window` (0 begins at `origin`, microseconds) and `category` (its code).
+
+    Each span is cut at the edges of windows, then all are added up.
+    """
+    width, start, end = _width(window_hours), micros(spans["start"]), micros(spans["end"])
+    first = (int(start.min()) - origin) // width if len(spans) else 0
+    edges = _starts(window_hours, origin + first * width, int(end.max()) if len(spans) else origin)
+    pieces = cut(spans, edges)
+    rows = {
+        "window": first + pieces.cell - 1,
+        "category": codes(spans["category"])[pieces.span],
+        "size": sizes(spans)[pieces.span],
+        "micros": pieces.end - pieces.start,
+    }
+    return add_up([pd.DataFrame(rows, copy=False)])
 
 
 def error_budget(windows: pd.DataFrame, target: float) -> dict:

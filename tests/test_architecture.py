@@ -35,10 +35,12 @@ LAYOUT = [
     "incidents",
     "causes",
     "importers",
+    "folder",
     "cluster",
     "training",
     "simulate",
     "attribution",
+    "tally",
     "window",
     "metrics",
     "cycles",
@@ -76,7 +78,9 @@ LAYOUT = [
     "changes",
     "truth",
     "replay",
+    "digest",
     "analysis",
+    "many_logs",
     "what_if",
     "drawing",
     "figures",
@@ -146,10 +150,11 @@ def test_only_cluster_training_and_simulate_know_simpy():
     assert users == {"cluster", "training", "simulate"}
 
 
-READING = {"events", "order", "walk", "mend", "lines", "line", "logfile", "logtext", "causes", "importers"}
+READING = {"events", "order", "walk", "mend", "lines", "line", "logfile", "logtext", "causes", "importers", "folder"}
 ANALYSIS = READING | {
     "attribution",
     "saves",
+    "tally",
     "window",
     "metrics",
     "cycles",
@@ -160,7 +165,9 @@ ANALYSIS = READING | {
     "shop",
     "slo",
     "burn",
+    "digest",
     "analysis",
+    "many_logs",
     "episodes",
     "shelf",
     "evidence",

@@ -11,7 +11,7 @@ import pandas as pd
 
 from goodput.errors import BadInput, nearest
 from goodput.events import Finding
-from goodput.lines import read_blocks
+from goodput.lines import read_head
 from goodput.logfile import mended, read_log
 
 NATIVE = "native"
@@ -64,7 +64,11 @@ def recognise(path: Path) -> str:
     """Return the format that a file is surely in; `native` where it is none of the foreign ones, or standard input."""
     if str(path) == "-":
         return NATIVE
-    head = next((block.data[: 1 << 16] for block in read_blocks(path)), b"")
+    return format_of(read_head(path, 1 << 16))
+
+
+def format_of(head: bytes) -> str:
+    """Return the format that a file is surely in, by its first bytes; `native` for none of the foreign ones."""
     return next((format for format in FORMATS if _function("looks_like", format)(head)), NATIVE)
 
 
