@@ -10,7 +10,6 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BARE_EVENTS = 50_000
 
 
 def in_child(kind: str, rounds: int = 1, seeds: int = 1, traced: bool = False, **scenario: Any) -> dict[str, Any]:
@@ -38,27 +37,26 @@ def peak_mib() -> float:
 def measured(kind: str, rounds: int, seeds: int, traced: bool, scenario: dict) -> dict[str, Any]:
     """Return what is measured here; see `in_child`."""
     from measure import seconds
-    from worlds import bare_simpy, large, play
+    from worlds import BARE_EVENTS, bare_simpy, large, play
 
     from goodput.attribution import interruptions
     from goodput.scenario import load_scenario
-    from goodput.simulate import simulate_many
 
     world = large(**scenario) if kind == "large" else load_scenario(kind)
-    numbers = range(1, seeds + 1)
     play(load_scenario("baseline").but({"days": 1}), [1])  # imports, and what is made once
     out = {"before_mib": peak_mib(), "seconds": [], "bare_seconds": []}
+    logs = []
     for _ in range(rounds):
-        out["bare_seconds"].append(seconds(lambda: bare_simpy(BARE_EVENTS)) / BARE_EVENTS)
-        out["seconds"].append(seconds(lambda: play(world, numbers)))
+        logs.clear()
+        out["seconds"].append(seconds(lambda: logs.append(play(world, range(1, seeds + 1)))))
         out.setdefault("peak_mib", peak_mib())
+        out["bare_seconds"].append(seconds(lambda: bare_simpy(BARE_EVENTS)) / BARE_EVENTS)
+    out |= {"failures": len(interruptions(logs[0])), "rows": len(logs.pop())}
     if traced:
         tracemalloc.start()
-        play(world, numbers)
+        play(world, range(1, seeds + 1))
         out["traced_bytes"] = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    log = simulate_many(world, numbers)
-    return out | {"failures": len(interruptions(log)), "rows": len(log)}
+    return out
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from tabulate import tabulate
 
-ROUNDS = 9
+MOST_ROUNDS = 21
 FEWEST_ROUNDS = 3
-ENOUGH_SECONDS = 8  # of processor time on one line: no further rounds
+ENOUGH_SECONDS = 4  # of processor time on one line: no further rounds
 MEANINGS = Path(__file__).with_name("benchmarks.md")
 COLUMNS = ("line", "median", "from", "to", "unit", "at most", "holds", "note")
 
@@ -59,7 +59,7 @@ class Bench:
         at_most: float | None = None,
         *,
         per: tuple[float, float] = (1, 1),
-        rounds: int = ROUNDS,
+        rounds: int = MOST_ROUNDS,
         note: str = "",
     ) -> float:
         """Return ours / other in processor time, children included: the median of the ratios of rounds in turn.
@@ -68,10 +68,8 @@ class Bench:
         """
         ours(), other()  # warm caches
         ratios, began = [], cpu_seconds()
-        while len(ratios) < rounds:
+        while len(ratios) < rounds and (len(ratios) < FEWEST_ROUNDS or cpu_seconds() - began < ENOUGH_SECONDS):
             ratios.append(seconds(ours) / per[0] / (seconds(other) / per[1]))
-            if len(ratios) >= FEWEST_ROUNDS and cpu_seconds() - began > ENOUGH_SECONDS:
-                break
         return self.found(name, ratios, "times", at_most, note=note)
 
     def figure(self, name: str, value: float, unit: str, at_most: float | None = None, *, note: str = "") -> float:

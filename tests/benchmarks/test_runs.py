@@ -2,7 +2,7 @@
 
 import pytest
 import simpy
-from worlds import EVENTS_A_FAILURE, bare_simpy, failures_of, large, play, saves_every
+from worlds import BARE_EVENTS, EVENTS_A_FAILURE, bare_simpy, failures_of, play, saves_every
 
 from goodput.scenario import SEVEN, load_scenario
 
@@ -35,27 +35,29 @@ def test_seven_scenarios_against_bare_simpy(bench):
     bench.ratio(
         "7 x 20 runs / bare SimPy with 8 events a failure",
         play_seven,
-        lambda: bare_simpy(EVENTS_A_FAILURE * failures),
+        lambda: bare_simpy(BARE_EVENTS),
         at_most=10,
+        per=(EVENTS_A_FAILURE * failures, BARE_EVENTS),
         note=f"{failures:,} failures",
     )
     events = simpy_events(play_seven)
     bench.figure("7 x 20 runs: SimPy events a failure", events / failures, "events", note=f"{events:,} events")
     if events:
-        bench.ratio("7 x 20 runs / bare SimPy with its own events", play_seven, lambda: bare_simpy(events))
+        bench.ratio(
+            "7 x 20 runs / bare SimPy with its own events",
+            play_seven,
+            lambda: bare_simpy(BARE_EVENTS),
+            per=(events, BARE_EVENTS),
+        )
 
 
-@pytest.mark.parametrize(
-    ("job", "scenario", "seeds"),
-    [("128 nodes, 20 months", SCENARIOS[0], SEEDS), ("4,096 nodes, 256 days", large(4096), [1])],
-)
-def test_a_failure_against_a_bare_event(bench, job, scenario, seeds):
-    failures, events = failures_of(scenario, seeds), 50_000
+def test_a_failure_of_a_small_job_against_a_bare_event(bench):
+    failures = failures_of(SCENARIOS[0], SEEDS)
     bench.ratio(
-        f"{job}: a failure / a bare SimPy event",
-        lambda: play(scenario, seeds),
-        lambda: bare_simpy(events),
-        per=(failures, events),
+        "128 nodes, 20 months: a failure / a bare SimPy event",
+        lambda: play(SCENARIOS[0], SEEDS),
+        lambda: bare_simpy(BARE_EVENTS),
+        per=(failures, BARE_EVENTS),
         note=f"{failures:,} failures",
     )
 
