@@ -42,7 +42,7 @@ def python(*arguments: str):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_start_up(bench, command, files):
     asked = python("-m", "goodput", command, "--help")
-    bench.ratio(f"goodput {command} --help / python -c pass", asked, python("-c", "pass"), at_most=10, rounds=5)
+    bench.ratio(f"goodput {command} --help / python -c pass", asked, python("-c", "pass"), at_most=12, rounds=5)
     if command in LEAST:
         least = python("-m", "goodput", command, *(files.get(word, word) for word in LEAST[command]))
         bench.ratio(f"goodput {command}, least use / import pandas", least, python("-c", "import pandas"), rounds=3)
