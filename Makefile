@@ -94,8 +94,8 @@ notebooks: $(INSTALLED)  ## rerun the committed notebooks and store their output
 results: $(INSTALLED)  ## renew the golden result, and the README's figure, table and outputs
 	$(PY) -m goodput.results
 
-bench: $(INSTALLED)  ## speed and memory
-	$(PY) -m pytest -q -s tests/benchmarks
+bench: $(INSTALLED)  ## speed and memory as one table of ratios, also in build/bench.md
+	$(PY) -m pytest -q tests/benchmarks
 
 lab: $(INSTALLED)  ## open the what-if in JupyterLab, the other notebooks beside it
 	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/60_what_if.ipynb
