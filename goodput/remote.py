@@ -1,0 +1,103 @@
+"""Who else can play? A Dask cluster gets batches of runs and sends back their rows, whatever dies on the way.
+
+Like a marker who hands out exam papers: one that a helper took home and lost is handed out again.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import pandas as pd
+
+from goodput.errors import BadInput, RunFailed
+from goodput.kept import kept_of_runs
+from goodput.scenario import Scenario
+from goodput.store import versions
+
+HOW = "pip install 'goodput-workbench[distributed]'"
+SECONDS = 5  # until an address is given up
+AHEAD = 1000  # batches that a scheduler holds at a time: enough for some hundred workers
+
+
+def played_there(client: Any, batches: Iterable[tuple[int, Scenario, list[int]]]) -> Iterator[tuple[int, pd.DataFrame]]:
+    """Yield the number of each batch and its rows, as they come from a cluster; each exactly once.
+
+    A batch is a scenario and seeds, some two kB; back come some 240 bytes a run. What a worker had that died is played
+    by another. Raises BadInput where a worker has other versions, for its runs would be others.
+    """
+    from distributed import as_completed
+
+    batches, here = iter(batches), versions()
+
+    def sent(count: int) -> list:
+        return [client.submit(_play, here, *batch, pure=False) for batch in islice(batches, count)]
+
+    done = as_completed(sent(AHEAD), with_results=True)
+    try:
+        with _faults_in_one_line():
+            for _, result in done:
+                yield result
+                done.update(sent(1))
+    finally:
+        client.cancel(list(done.futures))
+
+
+@contextmanager
+def _faults_in_one_line() -> Iterator[None]:
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise BadInput(f"cluster: workers must have the package {error.name}: {HOW}") from None
+    except KilledWorker as error:
+        raise RunFailed(f"cluster: {error.allowed_failures + 1} workers died of the same runs") from None
+    except CancelledError:
+        raise RunFailed("cluster: the scheduler is gone, or has let go of the runs") from None
+
+
+def _play(wanted: dict[str, str], number: int, scenario: Scenario, seeds: list[int]) -> tuple[int, pd.DataFrame]:
+    """Play a batch on a worker, if it is the same there."""
+    here = versions()
+    if other := [f"{name} {here[name]}, not {wanted[name]}" for name in wanted if here[name] != wanted[name]]:
+        raise BadInput(f"cluster: workers must have the versions that are here, but one has {'; '.join(other)}")
+    return number, kept_of_runs(scenario, seeds)
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[None]:
+    """Play all experiments of a block on the Dask cluster whose scheduler has this address; here, where it is None.
+
+    Raises BadInput where there is no scheduler, or none with workers.
+    """
+    if address is None:
+        yield
+        return
+    with _client(address) as client:
+        from joblib import parallel_config
+
+        with parallel_config("dask", client=client):
+            yield
+
+
+def _client(address: str) -> Any:
+    try:
+        import dask
+
+        dask.config.set({"logging.distributed": "critical"})  # it tells of each try to connect
+        from distributed import Client
+    except ImportError as error:
+        raise BadInput(f"--cluster: package {error.name} must be installed: {HOW}") from None
+    try:
+        client = Client(address, timeout=SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        rule = "must be the address of a Dask scheduler, as tcp://host:8786"
+        raise BadInput(f"--cluster={address} {rule}: {reason}") from None
+    try:
+        client.wait_for_workers(1, timeout=SECONDS)
+    except TimeoutError:
+        client.close()
+        raise BadInput(f"--cluster={address} must have workers, and has none") from None
+    return client
