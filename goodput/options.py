@@ -4,7 +4,7 @@ import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
-from warnings import catch_warnings
+from warnings import filterwarnings
 
 import typer
 
@@ -61,9 +61,10 @@ def played(scenarios, seeds, until_ci=None, most_seeds=2000, jobs=None, store=No
     from goodput.remote import connected
     from goodput.store import store_of
 
+    filterwarnings("ignore", module="joblib|distributed")  # of work that was broken off
     kept = store_of(store)
     try:
-        with connected(cluster), catch_warnings(action="ignore"):  # joblib's, of work that was broken off
+        with connected(cluster):
             found = _played(scenarios, seeds, until_ci, most_seeds, jobs, kept, fresh)
     except KeyboardInterrupt:
         sys.stderr.write(f"goodput: {_broken_off(kept, fresh)}\n")

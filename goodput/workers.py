@@ -1,8 +1,10 @@
 """Who plays? This process, the cores of this machine, or a cluster: the same batches of runs, the same rows."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
@@ -31,9 +33,10 @@ def played(work: Sequence[tuple[Scenario, list[int]]], jobs: int | None = None) 
     elif workers > 1:
         from joblib import Parallel, delayed
 
-        yield from Parallel(workers, return_as="generator_unordered", batch_size=1)(
-            delayed(_play)(*batch) for batch in batches
-        )
+        with _interrupts_held():
+            parallel = Parallel(workers, return_as="generator_unordered", batch_size=1)
+            results = parallel(delayed(_play)(*batch) for batch in batches)
+        yield from results
     else:
         yield from (_play(*batch) for batch in batches)
 
@@ -46,6 +49,22 @@ def chosen_backend() -> tuple[Any, int | None]:
 
     backend, workers = get_active_backend()
     return (None, None) if type(backend) is BACKENDS[DEFAULT_BACKEND] else (backend, backend.effective_n_jobs(workers))
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back, for processes that start meanwhile for good: it is this process alone that answers it."""
+    if not hasattr(signal, "pthread_sigmask"):  # as on Windows
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # where it starts later it lets interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _batches(work, workers: int) -> Iterator[tuple[int, Scenario, list[int]]]:
