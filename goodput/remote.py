@@ -3,6 +3,7 @@
 Like a marker who hands out exam papers: one that a helper took home and lost is handed out again.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -26,17 +27,19 @@ def played_there(client: Any, batches: Iterable[tuple[int, Scenario, list[int]]]
     A batch is a scenario and seeds, some two kB; back come some 240 bytes a run. What a worker had that died is played
     by another. Raises BadInput where a worker has other versions, for its runs would be others.
     """
-    from distributed import as_completed
+    from distributed import CancelledError, as_completed
 
     batches, here = iter(batches), versions()
 
     def sent(count: int) -> list:
         return [client.submit(_play, here, *batch, pure=False) for batch in islice(batches, count)]
 
-    done = as_completed(sent(AHEAD), with_results=True)
+    done = as_completed(sent(AHEAD), loop=client.loop, with_results=True)
     try:
         with _faults_in_one_line():
-            for _, result in done:
+            for future, result in done:
+                if future.cancelled():
+                    raise CancelledError
                 yield result
                 done.update(sent(1))
     finally:
@@ -81,17 +84,29 @@ def connected(address: str | None) -> Iterator[None]:
             yield
 
 
+async def _greeted(address: str) -> None:
+    """Raise OSError or ValueError where no scheduler answers: a client would go on waiting for some that do not."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    arguments = Security().get_connection_args("client")
+    comm = await asyncio.wait_for(connect(address, timeout=SECONDS, **arguments), SECONDS + 1)
+    await comm.close()
+
+
 def _client(address: str) -> Any:
     try:
         import dask
 
-        dask.config.set({"logging.distributed": "critical"})  # it tells of each try to connect
+        # it would tell of each try to connect, and of a scheduler that is gone
+        dask.config.set({"logging": {"distributed": "critical", "distributed.client": "critical"}})
         from distributed import Client
     except ImportError as error:
         raise BadInput(f"--cluster: package {error.name} must be installed: {HOW}") from None
     try:
+        asyncio.run(_greeted(address))
         client = Client(address, timeout=SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         rule = "must be the address of a Dask scheduler, as tcp://host:8786"
         raise BadInput(f"--cluster={address} {rule}: {reason}") from None
