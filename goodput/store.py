@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -103,9 +103,9 @@ class Store:
 
     def read(self, scenario: Scenario, seeds: Sequence[int]) -> pd.DataFrame:
         """Return the rows, of these seeds, that are there; the newest, where a run was written twice."""
-        wanted, told = np.sort(seeds), _told(scenario)
+        wanted, schema = np.sort(seeds), _schema(scenario)
         files = [path for path in self._of(scenario).glob("*.parquet") if _may_hold(path.stem, wanted)]
-        found = [_frame(path, told) for path in sorted(files, key=_written)]
+        found = [_frame(path, schema) for path in sorted(files, key=_written)]
         nothing = pd.DataFrame(
             columns=columns_of(scenario), index=pd.Index([], dtype="int64", name="seed"), dtype=float
         )
@@ -125,7 +125,7 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             # as they are: numbers of runs hardly repeat, and a batch is written in a few milliseconds
             parquet.write_table(
-                _table(runs, _told(scenario)),
+                _table(runs, _schema(scenario)),
                 aside,
                 compression="none",
                 use_dictionary=False,
@@ -148,18 +148,15 @@ class Store:
         return BadInput(f"{self.folder}: store must be a folder that can be written: {reason}")
 
 
-def _told(scenario: Scenario) -> dict[bytes, bytes]:
-    """Return what a file says of itself: it is believed only by who asks for just this."""
-    return {b"scenario": content(scenario).encode(), b"versions": json.dumps(versions()).encode()}
+def _schema(scenario: Scenario) -> pa.Schema:
+    """Return what a file is and says of itself: it is believed only by who asks for just this."""
+    columns = [("seed", pa.int64()), *((name, pa.float64()) for name in columns_of(scenario))]
+    return pa.schema(columns, {"scenario": content(scenario), "versions": json.dumps(versions())})
 
 
-def _schema(columns: Iterable[str], told: dict) -> pa.Schema:
-    return pa.schema([("seed", pa.int64()), *((name, pa.float64()) for name in columns)], told)
-
-
-def _table(runs: pd.DataFrame, told: dict) -> pa.Table:
+def _table(runs: pd.DataFrame, schema: pa.Schema) -> pa.Table:
     columns = [runs.index.to_numpy("int64"), *np.ascontiguousarray(runs.to_numpy(float).T)]
-    return pa.Table.from_arrays([pa.array(column) for column in columns], schema=_schema(runs.columns, told))
+    return pa.Table.from_arrays([pa.array(column) for column in columns], schema=schema)
 
 
 def _may_hold(name: str, wanted: np.ndarray) -> bool:
@@ -175,7 +172,7 @@ def _written(path: Path) -> tuple[int, str]:
         return 0, path.name
 
 
-def _frame(path: Path, told: dict) -> pd.DataFrame | None:
+def _frame(path: Path, schema: pa.Schema) -> pd.DataFrame | None:
     from pyarrow import parquet
 
     try:
@@ -183,8 +180,7 @@ def _frame(path: Path, told: dict) -> pd.DataFrame | None:
             table = file.read(use_threads=False)
     except (OSError, pa.ArrowException):
         return None
-    wanted = _schema(table.column_names[1:], told)
-    if not table.schema.equals(wanted, check_metadata=True):
+    if not table.schema.equals(schema, check_metadata=True):
         return None
     return table.replace_schema_metadata().to_pandas().set_index("seed")
 
