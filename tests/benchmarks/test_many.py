@@ -126,7 +126,7 @@ def test_memory_is_flat_in_runs(alone):
     few = measured(fewer, 1)
     more = alone["peak"] - few["peak"]
     print(
-        f"\npeak memory: {few['peak']:.0f} MB with {fewer:,} runs, {alone['peak']:.0f} MB with {RUNS:,}, {more:.0f} more"
+        f"\npeak memory: {few['peak']:.0f} MB with {fewer:,} runs, {alone['peak']:.0f} MB with {RUNS:,} ({more:+.0f})"
     )
     print(f"the result itself: {alone['result_mb']:.1f} MB in place of {few['result_mb']:.1f}")
     assert more <= 15 + 4 * alone["result_mb"]
