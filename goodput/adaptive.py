@@ -33,7 +33,8 @@ def runs_until(
     It is the interval of the difference to the first scenario, paired by seed, or of the level where there is one
     scenario alone. From `least` to `most` seeds, the same for all; whether it was reached, `half_widths` says. The same
     input needs the same seeds everywhere. An interval that may stop the run is a little too narrow; with 20 seeds or
-    more by less than a tenth. Raises BadInput for a width or numbers that cannot be.
+    more by less than a tenth. `jobs`, `store` and `fresh` are those of `experiment`. Raises BadInput for a width or
+    numbers that cannot be.
 
     >>> from goodput.scenario import load_scenario
     >>> runs = runs_until([load_scenario("combined")], half_width=0.005, least=5, most=40)

@@ -58,6 +58,8 @@ def played(scenarios, seeds, until_ci=None, most_seeds=2000, jobs=None, store=No
 
     What was taken from the store, and what is kept there when somebody breaks off, is said on standard error.
     """
+    if cluster is not None and jobs is not None:
+        raise BadInput(f"--jobs={jobs} must not go with --cluster, whose workers are all used")
     from goodput.remote import connected
     from goodput.store import store_of
 

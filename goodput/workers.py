@@ -21,11 +21,12 @@ FEWEST = 10  # runs of a batch, where they are short: below it the calls of pand
 def played(work: Sequence[tuple[Scenario, list[int]]], jobs: int | None = None) -> Iterator[tuple[int, pd.DataFrame]]:
     """Yield rows of runs as they come, with the number of the scenario in `work`; each run exactly once.
 
-    By `jobs` processes; None for as many as help, or for those of a backend of joblib that was chosen.
+    By `jobs` processes; None for as many as help, or for those of a backend of joblib that was chosen. Where that is
+    Dask all its workers play, whatever `jobs`, but 1, which stays here.
     """
     events = sum(events_of_a_run(scenario) * len(seeds) for scenario, seeds in work)
-    backend, workers = chosen_backend() if jobs is None else (None, jobs)
-    workers = workers or (1 if events <= SMALL else os.cpu_count() or 1)
+    backend, workers = chosen_backend() if jobs != 1 else (None, 1)
+    workers = jobs or workers or (1 if events <= SMALL else os.cpu_count() or 1)
     batches = _batches(work, workers)
     if hasattr(backend, "client"):
         with backend.retrieval_context():  # gives back the thread, where this is itself the work of a cluster

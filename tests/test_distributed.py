@@ -96,6 +96,11 @@ def test_one_process_that_was_asked_for_stays_here(on_the_cluster, monkeypatch):
     assert len(experiment([WEEK], 2, jobs=1)["seed"].unique()) == 2
 
 
+def test_more_processes_than_one_are_those_of_the_cluster(on_the_cluster, monkeypatch):
+    monkeypatch.setattr("joblib.Parallel", None)
+    assert len(experiment([WEEK], 2, jobs=2)["seed"].unique()) == 2
+
+
 def test_a_command_sent_to_a_cluster_prints_the_same_bytes(cluster, ended, monkeypatch):
     asked = ("compare", "no-spares", "--set", "days=7", "--seeds", 21, "--format", "json", "--fresh")
     here = ended(*asked)
@@ -165,6 +170,12 @@ def test_a_scheduler_without_workers_ends_in_one_line(ended, monkeypatch):
         code, out, errors = ended("compare", "--seeds", 2, "--cluster", empty.scheduler_address)
     assert (code, out) == (2, "")
     assert errors == f"goodput: --cluster={empty.scheduler_address} must have workers, and has none\n"
+
+
+def test_processes_here_and_a_cluster_are_not_asked_for_together(ended):
+    code, out, errors = ended("compare", "--jobs", 2, "--cluster", "tcp://127.0.0.1:1")
+    assert (code, out) == (2, "")
+    assert errors == "goodput: --jobs=2 must not go with --cluster, whose workers are all used\n"
 
 
 @pytest.mark.parametrize("package", ["dask", "distributed"])
