@@ -6,26 +6,35 @@ Like a survey that goes on until its margin is small enough, and then says how m
 import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from goodput.errors import BadInput
 from goodput.experiment import experiment, half_widths
 from goodput.scenario import Scenario
+from goodput.store import Store
 
 MOST = 2000
 GROWTH = 4  # at most so many times as many seeds in one step: a spread from few seeds is itself uncertain
 
 
 def runs_until(
-    scenarios: Sequence[Scenario], half_width: float, least: int = 20, most: int = MOST, jobs: int | None = None
+    scenarios: Sequence[Scenario],
+    half_width: float,
+    least: int = 20,
+    most: int = MOST,
+    jobs: int | None = None,
+    store: Store | str | Path | None = None,
+    fresh: bool = False,
 ) -> pd.DataFrame:
     """Return `experiment` with seeds 1, 2, ... until each 95 % interval is at most `half_width` (a share) on each side.
 
     It is the interval of the difference to the first scenario, paired by seed, or of the level where there is one
     scenario alone. From `least` to `most` seeds, the same for all; whether it was reached, `half_widths` says. The same
     input needs the same seeds everywhere. An interval that may stop the run is a little too narrow; with 20 seeds or
-    more by less than a tenth. Raises BadInput for a width or numbers that cannot be.
+    more by less than a tenth. `jobs`, `store` and `fresh` are those of `experiment`. Raises BadInput for a width or
+    numbers that cannot be.
 
     >>> from goodput.scenario import load_scenario
     >>> runs = runs_until([load_scenario("combined")], half_width=0.005, least=5, most=40)
@@ -36,12 +45,12 @@ def runs_until(
         raise BadInput(
             f"--until-ci={half_width} must be above 0, and seeds from 2 to at least as many: {least}, {most}"
         )
-    runs = experiment(scenarios, least, jobs)
+    runs = experiment(scenarios, least, jobs, store, fresh)
     done = least
     while done < most and (widest := half_widths(runs).max()) > half_width:
         asked = math.ceil(done * (widest / half_width) ** 2)
         upto = min(most, max(done + 1, min(asked, GROWTH * done)))
-        more = experiment(scenarios, range(done + 1, upto + 1), jobs)
+        more = experiment(scenarios, range(done + 1, upto + 1), jobs, store, fresh)
         runs, done = pd.concat([runs, more], ignore_index=True), upto
     return runs
 

@@ -18,20 +18,28 @@ from goodput.errors import BadInput
 from goodput.options import (
     AsOf,
     Causes,
+    Cluster,
     Exclude,
     Format,
     Formats,
+    Fresh,
     From,
     Gpus,
+    Jobs,
     Logs,
+    MostSeeds,
     Nodes,
+    Seeds,
     Since,
     Slo,
+    Store,
     Strict,
     Until,
+    UntilCi,
     WindowHours,
     Zone,
     check_window_hours,
+    played,
     read_logs,
     take_apart,
     take_apart_logs,
@@ -42,14 +50,6 @@ from goodput.shell import run_app
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a scenario.")]
-Seeds = Annotated[int, typer.Option(help="Replications 1 to N of each scenario.")]
-UntilCi = Annotated[
-    str | None,
-    typer.Option(metavar="POINTS", help="Add seeds until each 95 % interval is as narrow as this each way, as 0.1pp."),
-]
-MostSeeds = Annotated[int, typer.Option(help="With --until-ci: no more seeds than these.", min=2)]
-Jobs = Annotated[int | None, typer.Option(help="Processes; by default as many as help.", min=1)]
-
 
 _READ_AS = """Intervals are of the mean; p10 to p90 is where 80 % of the runs fall.
 Differences are to the baseline, in percentage points, paired by seed. MTBI and node MTBF are pooled over the runs."""
@@ -181,6 +181,9 @@ def compare(
     most_seeds: MostSeeds = 2000,
     set_: Changes = None,
     jobs: Jobs = None,
+    store: Store = None,
+    fresh: Fresh = False,
+    cluster: Cluster = None,
     format: Formats = Format.text,
 ) -> None:
     """Compare scenarios (by default the seven) with the baseline, paired by seed."""
@@ -189,7 +192,8 @@ def compare(
     from goodput.text import comparison_json, comparison_text, shares_text, to_json
 
     names = list(dict.fromkeys(["baseline", *(scenarios or SEVEN)]))
-    runs, said = _runs([_scenario(name, set_) for name in names], seeds, until_ci, most_seeds, jobs)
+    assumed = [_scenario(name, set_) for name in names]
+    runs, said = played(assumed, seeds, until_ci, most_seeds, jobs, store, fresh, cluster)
     table = experiment.compare(runs)
     if format is Format.csv:
         _print(table.to_csv(index=False), end="")
@@ -209,6 +213,9 @@ def sweep(
     most_seeds: MostSeeds = 2000,
     set_: Changes = None,
     jobs: Jobs = None,
+    store: Store = None,
+    fresh: Fresh = False,
+    cluster: Cluster = None,
     format: Formats = Format.text,
 ) -> None:
     """Vary one parameter of a scenario; differences are to the scenario as it is, paired by seed."""
@@ -218,7 +225,7 @@ def sweep(
 
     wanted = [parse_value(value) for value in values.split(",")]
     scenarios = experiment.sweep_scenarios(_scenario(scenario, set_), path, wanted)
-    runs, said = _runs(scenarios, seeds, until_ci, most_seeds, jobs)
+    runs, said = played(scenarios, seeds, until_ci, most_seeds, jobs, store, fresh, cluster)
     table = experiment.swept(runs, wanted)
     if format is Format.csv:
         _print(table.to_csv(index=False), end="")
@@ -263,19 +270,6 @@ def checkpoint(
 app.command()(calibrate)
 app.command()(replay)
 app.command()(study)
-
-
-def _runs(scenarios: list, seeds: int, until_ci: str | None, most_seeds: int, jobs: int | None):
-    """Return the runs of an experiment, and a line that says how many seeds they have."""
-    from goodput.experiment import experiment
-
-    if until_ci is None:
-        return experiment(scenarios, seeds, jobs), f"{seeds} seeds a scenario."
-    from goodput.adaptive import parse_width, runs_until, what_was_needed
-
-    width = parse_width(until_ci)
-    runs = runs_until(scenarios, width, seeds, most_seeds, jobs)
-    return runs, what_was_needed(runs, width)
 
 
 def _scenario(name: str, changes: list[str] | None):

@@ -3,31 +3,39 @@
 `seeds = N` means replications 1 ... N. A replication is the same alone or in a batch, serial or parallel.
 """
 
-import os
 from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from goodput.attribution import CATEGORIES, interruptions, spans
+from goodput.attribution import CATEGORIES
 from goodput.errors import BadInput
-from goodput.events import codes
-from goodput.metrics import mean_interval, per_job, rates
+from goodput.kept import BY_CAUSE, METRICS, columns_of
+from goodput.metrics import mean_interval, rates
 from goodput.scenario import Scenario
-from goodput.simulate import simulate_many
+from goodput.store import Store, content
+from goodput.workers import played
 
-CHUNK = 20  # runs whose logs are in memory together
-SMALL = 400  # runs that take less time than starting workers
-COUNTS = ["running_hours", "node_hours", "interruptions", "failures", "node_failures"]
+CHUNK = 20  # seeds of a block of rows: the order of an experiment's rows, however the work is cut
 
 
-def experiment(scenarios: Sequence[Scenario], seeds: int | Iterable[int], jobs: int | None = None) -> pd.DataFrame:
+def experiment(
+    scenarios: Sequence[Scenario],
+    seeds: int | Iterable[int],
+    jobs: int | None = None,
+    store: Store | str | Path | None = None,
+    fresh: bool = False,
+) -> pd.DataFrame:
     """Return one row a scenario, seed and metric: `scenario`, `seed`, `metric`, `cause`, `value`.
 
     Metrics are those of `per_job` (GPU-hours of the categories, `goodput`, counts), and for each cause
-    `cause_count` and `cause_gpu_hours`. `jobs` is the number of processes: None for as many as help. The result
-    depends neither on it nor on the order of work. Raises BadInput for no seeds or two scenarios of one name.
+    `cause_count` and `cause_gpu_hours`. `jobs` is the number of processes: None for as many as help, or for those of
+    a backend of joblib that was chosen, as `with parallel_config("dask")`. Runs that are in the `store`, a folder, are
+    taken from it, but for `fresh`, and others are put there as they come. The result depends on none of these, nor on
+    the order of work. Raises BadInput for no seeds or two scenarios of one name.
 
     >>> from goodput.scenario import load_scenario
     >>> runs = experiment([load_scenario("baseline")], seeds=2)
@@ -40,9 +48,9 @@ def experiment(scenarios: Sequence[Scenario], seeds: int | Iterable[int], jobs: 
         raise BadInput("scenarios: at least one must be given")
     if len(set(names)) < len(names):
         raise BadInput(f"scenarios: names must differ, not {', '.join(names)}")
-    chunks = [(s, seeds[at : at + CHUNK]) for s in scenarios for at in range(0, len(seeds), CHUNK)]
-    found = pd.concat(list(_results(chunks, len(scenarios) * len(seeds), jobs)), ignore_index=True)
-    return found.astype({"scenario": pd.CategoricalDtype(names), "metric": "category", "cause": "category"})
+    store = Store(store) if isinstance(store, str | Path) else store
+    rows = _rows(scenarios, seeds, jobs, store, fresh)
+    return _long(scenarios, seeds, [rows[content(scenario)] for scenario in scenarios])
 
 
 def check_seeds(seeds: int | Iterable[int]) -> list[int]:
@@ -55,49 +63,64 @@ def check_seeds(seeds: int | Iterable[int]) -> list[int]:
     return wanted
 
 
-def _results(chunks: list, runs: int, jobs: int | None) -> Iterable[pd.DataFrame]:
+def _rows(scenarios: Sequence[Scenario], seeds: list[int], jobs, store, fresh) -> dict[str, np.ndarray]:
+    """Return what is kept of each run by content of the scenario, a row a seed; what is known is not played again."""
     from tqdm import tqdm
 
-    jobs = jobs or (1 if runs <= SMALL else os.cpu_count() or 1)
-    results = map(_run_chunk, *zip(*chunks, strict=True))
-    if jobs > 1:
-        from joblib import Parallel, delayed
-
-        results = Parallel(n_jobs=jobs, return_as="generator")(delayed(_run_chunk)(*chunk) for chunk in chunks)
+    index = pd.Index(seeds)
+    rows, work = {}, []
+    for key, scenario in {content(scenario): scenario for scenario in scenarios}.items():
+        columns = columns_of(scenario)
+        known = store.read(scenario, seeds) if store and not fresh else pd.DataFrame(columns=columns, index=index[:0])
+        rows[key] = known.reindex(index).to_numpy(float, copy=True)
+        work.append((scenario, index.difference(known.index, sort=False).tolist()))
+    tables = list(rows.values())
+    runs, left = len(seeds) * len(rows), sum(len(more) for _, more in work)
     # disable=None: silent where output is not a terminal
-    return tqdm(results, total=len(chunks), unit="batch", disable=None, leave=False)
+    with (
+        closing(played(work, jobs)) as results,
+        tqdm(total=runs, initial=runs - left, unit="run", disable=None, leave=False) as bar,
+    ):
+        for number, found in results:
+            if store:
+                store.write(work[number][0], found)
+            tables[number][index.get_indexer(found.index)] = found
+            bar.update(len(found))
+    return rows
 
 
-def _run_chunk(scenario: Scenario, seeds: list[int]) -> pd.DataFrame:
-    log = simulate_many(scenario, seeds)
-    stretches, struck = spans(log), interruptions(log)
-    runs = per_job(stretches, struck).reset_index(drop=True)
-    causes = scenario.cause_names
-    count = _by_job_and_cause(struck, np.ones(len(struck)), len(seeds), causes)
-    cost = _by_job_and_cause(stretches, stretches["gpu_hours"], len(seeds), causes)
-    seed = np.array(seeds)
-    parts = [_long(seed, runs), _long(seed, count, "cause_count"), _long(seed, cost, "cause_gpu_hours")]
-    return pd.concat(parts, ignore_index=True).assign(scenario=scenario.name)
-
-
-def _by_job_and_cause(rows: pd.DataFrame, values, jobs: int, causes: list[str]) -> pd.DataFrame:
-    known = np.flatnonzero(codes(rows["cause"]) >= 0)
-    cell = codes(rows["job"])[known] * len(causes) + codes(rows["cause"])[known]
-    sums = np.bincount(cell, np.asarray(values, float)[known], jobs * len(causes))
-    return pd.DataFrame(sums.reshape(jobs, len(causes)), columns=causes)
-
-
-def _long(seed: np.ndarray, wide: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
-    """Return a wide table, one row a run, as long rows; with a metric, its columns are causes."""
-    name = np.repeat(np.array(wide.columns, object), len(wide))
+def _long(scenarios: Sequence[Scenario], seeds: list[int], tables: list[np.ndarray]) -> pd.DataFrame:
+    """Return what is kept of the runs of each scenario as long rows, in blocks of seeds; what is named are codes."""
+    metrics, causes = _known(METRICS + list(BY_CAUSE)), _known(name for each in scenarios for name in each.cause_names)
+    parts = []
+    for number, (scenario, values) in enumerate(zip(scenarios, tables, strict=True)):
+        own = causes.get_indexer(scenario.cause_names)
+        metric = np.append(metrics.get_indexer(METRICS), np.repeat(metrics.get_indexer(BY_CAUSE), len(own)))
+        cause = np.concatenate([np.full(len(METRICS), -1), own, own])
+        columns = (np.array(seeds)[:, None], metric, cause, values, number)
+        parts.append([_laid(np.broadcast_to(column, values.shape)) for column in columns])
+    seed, metric, cause, value, scenario = (np.concatenate(column) for column in zip(*parts, strict=True))
     return pd.DataFrame(
         {
-            "seed": np.tile(seed, len(wide.columns)),
-            "metric": metric or name,
-            "cause": name if metric else None,
-            "value": wide.to_numpy(float).T.ravel(),
-        }
+            "seed": seed,
+            "metric": pd.Categorical.from_codes(metric, metrics),
+            "cause": pd.Categorical.from_codes(cause, causes),
+            "value": value,
+            "scenario": pd.Categorical.from_codes(scenario, [each.name for each in scenarios]),
+        },
+        copy=False,
     )
+
+
+def _known(names: Iterable[str]) -> pd.Index:
+    return pd.Index(sorted(set(names)))
+
+
+def _laid(table: np.ndarray) -> np.ndarray:
+    """Return a table as one column: blocks of rows, each column by column."""
+    whole = len(table) // CHUNK * CHUNK
+    blocks = table[:whole].reshape(-1, CHUNK, table.shape[1]).swapaxes(1, 2)
+    return np.append(blocks.ravel(), table[whole:].T.ravel())
 
 
 def wide_runs(runs: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,10 @@
-"""What may a command be told of a log? The options that commands share, and how a log is read by them."""
+"""What may a command be told? The options that commands share: how a log is read, and how runs are played, by them."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+from warnings import filterwarnings
 
 import typer
 
@@ -35,6 +37,62 @@ WindowHours = Annotated[float, typer.Option(help="Length of an SLO window.")]
 Exclude = Annotated[Path | None, typer.Option(help="Planned windows (start,end,reason): not in the SLO.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies behind this moment.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only what lies before this moment.")]
+
+Seeds = Annotated[int, typer.Option(help="Replications 1 to N of each scenario.")]
+UntilCi = Annotated[
+    str | None,
+    typer.Option(metavar="POINTS", help="Add seeds until each 95 % interval is as narrow as this each way, as 0.1pp."),
+]
+MostSeeds = Annotated[int, typer.Option(help="With --until-ci: no more seeds than these.", min=2)]
+Jobs = Annotated[int | None, typer.Option(help="Processes; by default as many as help.", min=1)]
+Store = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Finished runs; by default $GOODPUT_STORE, or goodput in the user's cache."),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Play runs again that are in the store.")]
+Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786.")]
+
+
+def played(scenarios, seeds, until_ci=None, most_seeds=2000, jobs=None, store=None, fresh=False, cluster=None):
+    """Return the runs of scenarios that the options of a command mean, and a line that says how many seeds they have.
+
+    What was taken from the store, and what is kept there when somebody breaks off, is said on standard error.
+    """
+    if cluster is not None and jobs is not None:
+        raise BadInput(f"--jobs={jobs} must not go with --cluster, whose workers are all used")
+    from goodput.remote import connected
+    from goodput.store import store_of
+
+    filterwarnings("ignore", module="joblib|distributed")  # of work that was broken off
+    kept = store_of(store)
+    try:
+        with connected(cluster):
+            found = _played(scenarios, seeds, until_ci, most_seeds, jobs, kept, fresh)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"goodput: {_broken_off(kept, fresh)}\n")
+        raise typer.Exit(130) from None
+    if kept and kept.taken:
+        sys.stderr.write(f"goodput: {kept.taken:,} runs were taken from {kept.folder}; --fresh plays them again\n")
+    return found
+
+
+def _played(scenarios, seeds, until_ci, most_seeds, jobs, store, fresh):
+    from goodput.adaptive import parse_width, runs_until, what_was_needed
+    from goodput.experiment import experiment
+
+    if until_ci is None:
+        return experiment(scenarios, seeds, jobs, store, fresh), f"{seeds} seeds a scenario."
+    width = parse_width(until_ci)
+    runs = runs_until(scenarios, width, seeds, most_seeds, jobs, store, fresh)
+    return runs, what_was_needed(runs, width)
+
+
+def _broken_off(kept, fresh: bool) -> str:
+    """Return what somebody who broke off a command wants to know."""
+    if not kept:
+        return "broken off; no store could be written, so nothing is kept"
+    how = "the same command without --fresh" if fresh else "the same command"
+    return f"broken off; {kept.taken + kept.added:,} runs are kept in {kept.folder}, and {how} goes on from there"
 
 
 def read_logs(logs, format_, timezone, nodes, gpus_per_node, causes, as_of, strict):

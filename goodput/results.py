@@ -3,11 +3,13 @@
 `python -m goodput.results` writes them all from a fresh run; tests compare them with another.
 """
 
+import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 
@@ -40,7 +42,11 @@ def with_table(readme: str, table: pd.DataFrame) -> str:
 def output_of(arguments: str) -> str:
     """Return what `goodput ARGUMENTS` prints on either stream, run from the top of the project."""
     command = [sys.executable, "-m", "goodput", *shlex.split(arguments)]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with TemporaryDirectory() as folder:  # a store of its own: what is shown was played for it
+        environment = {**os.environ, "GOODPUT_STORE": folder}
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
     return "\n".join(line.rstrip() for line in done.stdout.splitlines())
 
 

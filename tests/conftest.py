@@ -19,6 +19,14 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(skip)
 
 
+@pytest.fixture(autouse=True)
+def own_store(monkeypatch, tmp_path_factory):
+    """No test reads or writes the runs that a user keeps, nor those of another test."""
+    folder = tmp_path_factory.mktemp("store")
+    monkeypatch.setenv("GOODPUT_STORE", str(folder))
+    return folder
+
+
 @pytest.fixture
 def drawn():
     """Draw without a screen, and leave no figure behind."""

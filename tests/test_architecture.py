@@ -52,6 +52,10 @@ LAYOUT = [
     "slo",
     "burn",
     "published",
+    "kept",
+    "store",
+    "remote",
+    "workers",
     "experiment",
     "beside",
     "envelope",
@@ -184,7 +188,7 @@ def test_the_analysis_knows_nothing_that_the_simulator_knows(path):
 @by_name
 def test_the_package_never_prints_and_never_logs(path):
     """But for the command line, and the commands of the report, the deck and the results."""
-    if place(path) in ("shell", "cli", "commands_fit", "commands_study", "report", "deck", "results"):
+    if place(path) in ("shell", "cli", "options", "commands_fit", "commands_study", "report", "deck", "results"):
         return
     called = {ast.unparse(node.func) for node in ast.walk(TREES[path]) if isinstance(node, ast.Call)}
     assert "print" not in called

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from naive import failures
 
-from goodput import experiment as module
+from goodput import workers
 from goodput.attribution import CATEGORIES, interruptions, spans
 from goodput.errors import BadInput
 from goodput.experiment import (
@@ -17,6 +17,7 @@ from goodput.experiment import (
     sweep_scenarios,
     wide_runs,
 )
+from goodput.kept import COUNTS
 from goodput.metrics import by_cause, mean_time, per_job
 from goodput.scenario import load_scenario
 from goodput.simulate import simulate, simulate_many
@@ -44,13 +45,8 @@ def test_results_are_byte_identical_for_any_number_of_processes():
 @pytest.mark.parametrize("chunk", [1, 3])
 def test_results_do_not_depend_on_how_runs_are_batched(monkeypatch, chunk):
     whole = experiment(PAIR, 7, jobs=1)
-    monkeypatch.setattr(module, "CHUNK", chunk)
-    cut = experiment(PAIR, 7, jobs=1)
-    assert as_bytes(_in_order(cut)) == as_bytes(_in_order(whole))
-
-
-def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
-    return runs.sort_values(["scenario", "metric", "cause", "seed"]).reset_index(drop=True)
+    monkeypatch.setattr(workers, "batch_size", lambda scenario: chunk)
+    assert as_bytes(experiment(PAIR, 7, jobs=1)) == as_bytes(whole)
 
 
 def test_a_replication_alone_is_that_of_a_batch():
@@ -98,7 +94,7 @@ def runs_of(goodput: dict[str, list[float]], **counts: list[float]) -> pd.DataFr
         for seed, share in enumerate(values, 1):
             run = dict.fromkeys(CATEGORIES, 0.0) | {"productive": 100 * share, "waiting": 100 * (1 - share)}
             run |= {"held_gpu_hours": 100.0, "goodput": share}
-            run |= {name: counts.get(name, [1.0] * len(values))[seed - 1] for name in module.COUNTS}
+            run |= {name: counts.get(name, [1.0] * len(values))[seed - 1] for name in COUNTS}
             rows += [(scenario, seed, metric, None, value) for metric, value in run.items()]
     runs = pd.DataFrame(rows, columns=["scenario", "seed", "metric", "cause", "value"])
     return runs.astype({"scenario": pd.CategoricalDtype(list(goodput)), "metric": "category", "cause": "category"})
