@@ -8,19 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from goodput.errors import BadInput
-from goodput.options import Format, Formats
+from goodput.options import Cluster, Format, Formats, Fresh, Jobs, MostSeeds, Store, UntilCi, played
 
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="All scenarios with their results; its name ends in .parquet.")
 ]
 Design = Annotated[str | None, typer.Option(help="Instead of the file's: tornado, grid, latin-hypercube or sobol.")]
 Seeds = Annotated[int | None, typer.Option(help="Instead of the file's: replications 1 to N of each scenario.")]
-UntilCi = Annotated[
-    str | None,
-    typer.Option(metavar="POINTS", help="Add seeds until each 95 % interval is as narrow as this each way, as 0.1pp."),
-]
-MostSeeds = Annotated[int, typer.Option(help="With --until-ci: no more seeds than these.", min=2)]
-Jobs = Annotated[int | None, typer.Option(help="Processes; by default as many as help.", min=1)]
 
 
 def study(
@@ -31,12 +25,16 @@ def study(
     until_ci: UntilCi = None,
     most_seeds: MostSeeds = 2000,
     jobs: Jobs = None,
+    store: Store = None,
+    fresh: Fresh = False,
+    cluster: Cluster = None,
     format: Formats = Format.text,
 ) -> None:
     """Play a study, and say which of its parameters moves goodput most."""
     from goodput.adaptive import parse_width
+    from goodput.design import scenarios_of
     from goodput.logtext import written_whole
-    from goodput.sensitivity import run_study, storable
+    from goodput.sensitivity import results_of, storable
     from goodput.study import load_study
 
     if output and (output.suffix != ".parquet" or output.resolve() == file.resolve()):
@@ -44,9 +42,11 @@ def study(
     instead = {"design": design, "seeds": seeds}
     asked = load_study(file).but(**{name: value for name, value in instead.items() if value is not None})
     width = parse_width(until_ci) if until_ci else None
+    scenarios = scenarios_of(asked)
     # opened before anything is played: minutes later is late to hear that it cannot be written
     with written_whole(output) if output else nullcontext() as place:
-        results = run_study(asked, jobs, width, most_seeds)
+        runs, _ = played(scenarios, asked.seeds, until_ci, most_seeds, jobs, store, fresh, cluster)
+        results = results_of(asked, runs)
         if place:
             storable(results).to_parquet(place, index=False)
     _print_results(asked, results, width, format)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from goodput import cli, sensitivity
+from goodput import cli, commands_study
 from goodput.sensitivity import run_study, storable, what_moves
 from goodput.study import load_study
 from goodput.study_text import study_json, study_text
@@ -97,7 +97,7 @@ def test_what_breaks_off_leaves_the_file_of_before_and_nothing_aside(run, monkey
     def broken_off(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sensitivity, "run_study", broken_off)
+    monkeypatch.setattr(commands_study, "played", broken_off)
     code, out, _ = run("study", "study.toml", "-o", "out.parquet")
     assert code != 0 and out == ""
     assert Path("out.parquet").read_text() == "what was there"
@@ -124,8 +124,7 @@ BAD = {
 
 @pytest.mark.parametrize("command", BAD)
 def test_bad_input_ends_in_one_line_and_exit_code_2_and_nothing_is_played(run, monkeypatch, command):
-    monkeypatch.setattr(sensitivity, "experiment", lambda *given: pytest.fail("something was played"))
-    monkeypatch.setattr(sensitivity, "runs_until", lambda *given: pytest.fail("something was played"))
+    monkeypatch.setattr("goodput.experiment.played", lambda *given: pytest.fail("something was played"))
     Path("bad.toml").write_text("base = ")
     Path("point.toml").write_text(STUDY.replace("[0, 8]", "[-1, 8]"))
     Path("line.toml").write_text(STUDY + "days = { low = 1, high = 2 }\n")
