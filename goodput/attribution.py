@@ -147,7 +147,8 @@ def _attribute(rows: Rows, log: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, n
     begin = _begins_of_runs(rows)
     stop, struck = _ends_of_runs(rows, begin)
     is_async, save_id = log["async"].to_numpy()[rows.log_row], codes(log["id"])[rows.log_row]
-    saves = durable_saves(rows.event, begin, stop, is_async, save_id)
+    run = np.cumsum(np.bincount(begin, minlength=len(index))) - 1  # that each row is in or behind; -1 before the first
+    saves = durable_saves(rows.event, begin, stop, run, is_async, save_id)
     phase = _PHASE_AFTER[rows.event]
     phase[saves.still_open] = CHECKPOINT
     setters = np.flatnonzero(phase >= 0)
@@ -157,14 +158,14 @@ def _attribute(rows: Rows, log: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, n
     category = np.where(setter >= rows.first, phase[setter], UNATTRIBUTED)
     fault = np.maximum.accumulate(np.where(rows.event == CODE["interrupt"], index, -1))
     # a fault is over once training goes on: what a gap hides later is not charged to it
-    recovered = np.maximum.accumulate(np.where(np.isin(index, begin), index, -1))
+    recovered = np.append(begin, -1)[run]
     fault[(fault < rows.first) | (category < LOST_WORK) | (fault < recovered)] = -1
     silent = rows.event[setter] == SILENCE
     fault[silent] = setter[silent] + 1
     paused = (rows.event[setter] == CODE["pause"]) & (setter >= rows.first)
     fault[paused] = setter[paused]
     running = category <= CHECKPOINT
-    _lose_work(rows, category, fault, begin, stop, struck, saves.newest)
+    _lose_work(rows, category, fault, run, stop, struck, saves.newest)
     return category, fault, running, rows.event[setter] == CODE["launch"]
 
 
@@ -206,14 +207,14 @@ def _skipping(rows: Rows, setters: np.ndarray) -> np.ndarray:
     return now[skips]
 
 
-def _lose_work(rows, category, fault, begin, stop, struck, newest) -> None:
+def _lose_work(rows, category, fault, run, stop, struck, newest) -> None:
     """Turn compute since the newest durable save, up to a fault, into lost work charged to it, in place.
 
     Compute before a gap may have been saved in it: it is unattributed. So it is where a run ends without a fault.
     """
     index = np.flatnonzero(category == PRODUCTIVE)
-    run = np.cumsum(np.bincount(begin, minlength=len(category)))[index] - 1
-    index, run = index[run >= 0], run[run >= 0]
+    index = index[run[index] >= 0]
+    run = run[index]
     ends_well = ~struck & ((stop >= len(category)) | (rows.first[np.minimum(stop, len(category) - 1)] == stop))
     at_risk = ~ends_well[run] & (index >= newest[run]) & (index < stop[run])
     index, run = index[at_risk], run[at_risk]

@@ -19,13 +19,18 @@ class Saves(NamedTuple):
 
 
 def durable_saves(
-    event: np.ndarray, begin: np.ndarray, stop: np.ndarray, is_async: np.ndarray, save_id: np.ndarray
+    event: np.ndarray,
+    begin: np.ndarray,
+    stop: np.ndarray,
+    run: np.ndarray,
+    is_async: np.ndarray,
+    save_id: np.ndarray,
 ) -> Saves:
     """Return the newest durable save of each run, from `begin[k]` up to, not including, `stop[k]`.
 
-    `event` holds codes in the order of the log, `is_async` flags, `save_id` ids as codes (-1: none), all of one length.
+    `event` holds codes in the order of the log, `run` the last run that has begun by then (-1: none), `is_async` flags,
+    `save_id` ids as codes (-1: none), all of one length.
     """
-    run = np.cumsum(np.bincount(begin, minlength=len(event))) - 1
     save = np.flatnonzero((event == CODE["checkpoint_start"]) | (event == CODE["checkpoint_end"]))
     save = _in_a_run(save, run, stop)
     is_start = event[save] == CODE["checkpoint_start"]
@@ -48,6 +53,11 @@ def _in_a_run(rows: np.ndarray, run: np.ndarray, stop: np.ndarray) -> np.ndarray
 
 def _end_of_each_start(save: np.ndarray, is_start: np.ndarray, run: np.ndarray) -> np.ndarray:
     """Return for each start the index of the end that closes it, or -1: read backwards, each start serves one end."""
+    same_run = run[1:] == run[:-1]
+    if not (~is_start[1:] & ~is_start[:-1] & same_run).any():  # no two ends in a row: each closes the start before it
+        end = np.full(len(save), -1)
+        end[:-1] = np.where(~is_start[1:] & same_run, save[1:], -1)
+        return end[is_start]
     return _served(save[::-1], ~is_start[::-1], run[::-1])[::-1]
 
 
