@@ -1,16 +1,10 @@
-"""A folder of logs against its files: what looking, sharing out and merging add, and what memory they need.
-
-Each ratio is of two measurements of one run, on processor time; see `test_speed.py`.
-"""
+"""A folder of logs against its files: what looking, sharing out and merging add, and what memory they need."""
 
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
-from statistics import median
 
 import pytest
 
@@ -35,12 +29,6 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
-def seconds(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
 def one_by_one(files) -> None:
     """Read and reduce each file by itself: what no way to read them all can do without."""
     for file in files:
@@ -59,30 +47,30 @@ def analyzed(paths, jobs: int) -> tuple[float, float]:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, float(done.stdout)
 
 
-def test_a_folder_costs_at_most_a_fifth_more_than_its_files_one_by_one(folder):
+def test_a_folder_costs_at_most_a_fifth_more_than_its_files_one_by_one(bench, folder):
     files = sorted(folder.iterdir())[:4]
     assert sum(file.stat().st_size for file in files) > PART_BYTES
-    one_by_one(files[:1])
-    ratios = sorted(
-        seconds(lambda: digest_logs(files, Reading(), jobs=1)) / seconds(lambda: one_by_one(files))
-        for _ in range(ROUNDS)
+    bench.ratio(
+        "a folder of logs / its files one by one",
+        lambda: digest_logs(files, Reading(), jobs=1),
+        lambda: one_by_one(files),
+        at_most=1.2,
+        rounds=ROUNDS,
     )
-    print(f"\na folder / its files one by one: {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}; at most 1.2)")
-    assert median(ratios) <= 1.2
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_memory_is_flat_in_the_number_of_logs(folder, jobs):
+def test_memory_is_flat_in_the_number_of_logs(bench, folder, jobs):
     """Three times as many logs in a process each time; of several processes the largest counts."""
     files = sorted(folder.iterdir())
     (_, few), (_, many) = analyzed(files[:4], jobs), analyzed(files, jobs)
-    print(f"\nlargest process, {LOGS} logs / 4 logs, --jobs {jobs}: {many / few:.2f} ({few:.0f} and {many:.0f} MB)")
-    assert many / few <= 1.25
+    note = f"{many:.0f} and {few:.0f} MiB"
+    bench.figure(f"12 logs / 4 logs, --jobs {jobs}: peak memory", many / few, "times", at_most=1.25, note=note)
 
 
-def test_two_processes_take_as_much_time_together_as_one(folder):
+def test_two_processes_take_as_much_time_together_as_one(bench, folder):
     """But for what starting them costs, about a second each: over twelve logs it is still seen."""
     (two, _), (one, _) = analyzed([folder], 2), analyzed([folder], 1)
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-    print(f"\nprocessor time of two processes / one, {size:.0f} MB, {os.cpu_count()} cores: {two / one:.2f}")
-    assert two / one <= 1.8
+    note = f"{size:.0f} MB, {os.cpu_count()} cores"
+    bench.figure("12 logs: two processes together / one", two / one, "times", at_most=1.8, note=note)

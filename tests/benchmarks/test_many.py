@@ -1,7 +1,7 @@
 """Many runs: what playing 10,000 of the baseline costs beside the runs themselves, in processor time and in memory.
 
-`make bench` prints the figures. Each experiment is a process of its own, `python test_many.py RUNS JOBS [STORE]`, so
-that its memory is its own. $GOODPUT_BENCH_RUNS plays fewer.
+Each experiment is a process of its own, `python test_many.py RUNS JOBS [STORE]`, so that its memory is its own.
+$GOODPUT_BENCH_RUNS plays fewer.
 """
 
 import hashlib
@@ -15,12 +15,10 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from statistics import median
 
 import pytest
 
 RUNS = int(os.environ.get("GOODPUT_BENCH_RUNS", 10_000))
-ROUNDS = 9
 
 
 def digest(runs) -> str:
@@ -90,7 +88,7 @@ def alone() -> dict:
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["without a store", "with a store"])
-def test_all_that_is_beside_the_runs_costs_less_than_a_tenth_of_them(kept):
+def test_all_that_is_beside_the_runs_costs_less_than_a_tenth_of_them(bench, kept):
     """Against the same batches played bare: reduced to their ledger and dropped."""
     from goodput.experiment import experiment
     from goodput.kept import batch_size, kept_of_runs
@@ -108,44 +106,31 @@ def test_all_that_is_beside_the_runs_costs_less_than_a_tenth_of_them(kept):
         with tempfile.TemporaryDirectory() as folder:
             experiment([scenario], seeds, jobs=1, store=folder if kept else None)
 
-    def seconds(work) -> float:
-        began = time.process_time()
-        work()
-        return time.process_time() - began
-
-    bare(), ours()  # warm caches
-    took = [(seconds(ours), seconds(bare)) for _ in range(ROUNDS)]
-    ratios = sorted(one / other for one, other in took)
-    least = min(one for one, _ in took) / min(other for _, other in took)  # what else runs here only adds
-    name = f"experiment {'with' if kept else 'without'} a store / its batches played bare"
-    print(f"\n{name}: {least:.3f} (median of rounds {median(ratios):.3f}, from {ratios[0]:.3f} to {ratios[-1]:.3f})")
-    assert least <= 1.1
+    how = "with" if kept else "without"
+    bench.ratio(f"experiment {how} a store / its batches played bare", ours, bare, at_most=1.1)
 
 
-def test_memory_is_flat_in_runs(alone):
+def test_memory_is_flat_in_runs(bench, alone):
     """Apart from the result itself, which holds some 0.5 kB a run."""
     fewer = max(RUNS // 10, 500)
     few = measured(fewer, 1)
     more = alone["peak"] - few["peak"]
-    print(
-        f"\npeak memory: {few['peak']:.0f} MB with {fewer:,} runs, {alone['peak']:.0f} MB with {RUNS:,} ({more:+.0f})"
-    )
-    print(f"the result itself: {alone['result_mb']:.1f} MB in place of {few['result_mb']:.1f}")
+    note = f"of {fewer:,} runs {few['peak']:.0f}; the result itself {alone['result_mb']:.1f} and {few['result_mb']:.1f}"
+    bench.figure(f"{RUNS:,} baseline runs: peak memory", alone["peak"], "MiB", note=note)
     assert more <= 15 + 4 * alone["result_mb"]
 
 
-def test_two_workers_give_the_same_table_and_stay_as_small(alone):
+def test_two_workers_give_the_same_table_and_stay_as_small(bench, alone):
     two = measured(RUNS, 2)
     each = [1000 * found["cpu"] / RUNS for found in (alone, two)]
-    print(
-        f"\n{RUNS:,} runs, ms of CPU a run: {each[0]:.2f} with 1 worker, {each[1]:.2f} with 2 ({each[1] / each[0]:.2f})"
-    )
-    print(f"peak memory: parent {two['peak']:.0f} MB, a worker {two['workers']:.0f} MB; alone {alone['peak']:.0f} MB")
+    for workers, cpu in enumerate(each, 1):
+        bench.figure(f"{RUNS:,} baseline runs, workers {workers}: CPU a run", cpu, "ms")
+    bench.figure(f"{RUNS:,} baseline runs, workers 2: peak memory of a worker", two["workers"], "MiB")
     assert two["table"] == alone["table"]
     assert two["workers"] <= 1.3 * alone["peak"]
 
 
-def test_broken_off_twice_and_resumed_the_table_is_the_same(alone, tmp_path):
+def test_broken_off_twice_and_resumed_the_table_is_the_same(bench, alone, tmp_path):
     kept = []
     for share in (0.2, 0.5):
         process = started(RUNS, 2, tmp_path)
@@ -156,12 +141,12 @@ def test_broken_off_twice_and_resumed_the_table_is_the_same(alone, tmp_path):
         kept.append(done)
     resumed = measured(RUNS, 1, tmp_path)
     again = measured(RUNS, 1, tmp_path)
-    print(f"\nbroken off with {kept[0]} and {kept[1]} batches kept; then {resumed['cpu']:.1f} s of CPU for the rest")
-    print(f"all {RUNS:,} from the store: {again['cpu']:.2f} s of CPU, {1e6 * again['cpu'] / RUNS:.0f} us a run")
+    note = f"broken off with {kept[0]} and {kept[1]} batches kept, {resumed['cpu']:.1f} s for the rest"
+    bench.figure(f"{RUNS:,} baseline runs from the store: CPU a run", 1e6 * again["cpu"] / RUNS, "us", note=note)
     assert resumed["table"] == again["table"] == alone["table"]
 
 
-def test_on_a_cluster_whose_worker_is_killed_the_table_is_the_same(alone):
+def test_on_a_cluster_whose_worker_is_killed_the_table_is_the_same(bench, alone):
     distributed = pytest.importorskip("distributed")
     from joblib import parallel_config
 
@@ -178,7 +163,8 @@ def test_on_a_cluster_whose_worker_is_killed_the_table_is_the_same(alone):
         timer.start()
         began = time.monotonic()
         found = experiment([load_scenario("baseline")], RUNS)
-        print(f"\n{RUNS:,} runs on two workers, one killed: {time.monotonic() - began:.0f} s")
+        took = time.monotonic() - began
+        bench.figure(f"{RUNS:,} baseline runs on a cluster, one of two workers killed", took, "s", note="wall clock")
         timer.join()
         assert victim not in client.run(os.getpid).values()
     assert digest(found) == alone["table"]

@@ -17,12 +17,13 @@ LEAST = {
     "analyze": ["LOG"],
     "calibrate": ["LOG", "-o", "FITTED"],
     "checkpoint": ["--mtbi-hours", "24", "--write-minutes", "5"],
-    "compare": ["baseline", "--seeds", "1"],
+    "compare": ["baseline", "--seeds", "1", "--fresh"],
     "convert": ["LOG"],
     "replay": ["baseline", "LOG", "--seeds", "2"],
     "report": ["LOG", "-o", "PAGE"],
     "simulate": ["baseline"],
-    "sweep": ["baseline", "pool.spares", "6", "--seeds", "1"],
+    "study": ["data/studies/what_moves_goodput.toml", "--design", "tornado", "--seeds", "1", "--fresh"],
+    "sweep": ["baseline", "pool.spares", "6", "--seeds", "1", "--fresh"],
 }
 
 
@@ -49,7 +50,7 @@ def test_start_up(bench, command, files):
 
 
 def test_compare_as_a_whole_process(bench):
-    whole = python("-m", "goodput", "compare", "--seeds", "20")
+    whole = python("-m", "goodput", "compare", "--seeds", "20", "--fresh")
     bench.ratio(
         "goodput compare --seeds 20, whole process / import pandas", whole, python("-c", "import pandas"), rounds=3
     )
