@@ -24,8 +24,8 @@ AHEAD = 1000  # batches that a scheduler holds at a time: enough for some hundre
 def played_there(client: Any, batches: Iterable[tuple[int, Scenario, list[int]]]) -> Iterator[tuple[int, pd.DataFrame]]:
     """Yield the number of each batch and its rows, as they come from a cluster; each exactly once.
 
-    A batch is a scenario and seeds, some two kB; back come some 265 bytes a run. What a worker had that died is played
-    by another. Raises BadInput where a worker has other versions, for its runs would be others.
+    A batch is a scenario and seeds, some two kB; back come some 265 bytes a run of the baseline. What a worker had that
+    died is played by another. Raises BadInput where a worker has other versions, for its runs would be others.
     """
     from distributed import CancelledError, as_completed
 

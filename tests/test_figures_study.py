@@ -106,6 +106,11 @@ def test_the_largest_total_is_on_top_and_nothing_is_cut_off_at_zero(ax):
     assert title(ax) == "a has a part in 60 % of the variance (40 to 110), alone in 40 %"
 
 
+def test_a_first_order_that_may_be_none_is_no_number_of_the_title(ax):
+    figures.draw_sobol(SOBOL.assign(first_low=-0.1), ax)
+    assert title(ax).endswith("(40 to 110), alone in none that is known")
+
+
 def test_a_title_that_is_given_replaces_the_finding(ax):
     assert title(figures.draw_tornado(TORNADO, ax, title="Mine")) == "Mine"
     assert title(figures.draw_sobol(SOBOL, ax, title="Mine")) == "Mine"

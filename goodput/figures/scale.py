@@ -13,6 +13,15 @@ from goodput.text import percent
 BLUE, RED, GREEN = (COLOURS[name] for name in ("checkpoint", "lost_work", "restart"))
 ALONE = ("save", "detection", "restart", "node MTBF")
 VIOLET = COLOURS["waiting"]
+# Of each dial: some nearly coincide, and then the dashes of one show the other.
+DIAL_LINES = (
+    (BLUE, "-", 3.2),
+    (COLOURS["detection"], "-", 3.2),
+    (GREEN, "--", 1.6),
+    (VIOLET, "--", 1.6),
+    (INK, "-", 1.6),
+    (RED, "-", 1.6),
+)
 HOURS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
@@ -86,11 +95,11 @@ def draw_dials(table: pd.DataFrame, target: float, ax: Axes | None = None, *, ti
     ax.annotate(
         "as today", (wide.index.max(), 1), (0, 4), textcoords="offset points", fontsize=9, ha="right", color=SOFT
     )
-    for (names, line), colour in zip(_same_lines(wide), (BLUE, COLOURS["detection"], GREEN, VIOLET, INK, RED)):
+    for (names, line), (colour, dashes, width) in zip(_same_lines(wide), DIAL_LINES):
         line = line[line > 0]
-        ax.plot(line.index, line, "o-", color=colour, lw=1.6, ms=4, label=names)
+        ax.plot(line.index, line, "o", ls=dashes, color=colour, lw=width, ms=4, label=names)
         if len(line) and line.index[-1] < wide.index.max():
-            ax.plot(line.index[-1], line.iloc[-1], "X", color=colour, ms=9)
+            ax.plot(line.index[-1], line.iloc[-1], "X", color=colour, ms=9, mec="white")
     _log_ticks(ax.xaxis, wide.index)
     low, high = wide.where(wide > 0).min(axis=None), wide.max(axis=None)
     _log_ticks(ax.yaxis, _between(10.0 ** np.arange(-12, 13), low / 9, 9 * high))

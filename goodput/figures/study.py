@@ -85,4 +85,5 @@ def draw_sobol(table: pd.DataFrame, ax: Axes | None = None, *, title=None) -> Ax
 def _most_of_the_variance(row: pd.Series) -> str:
     spread = between(100 * row["total_low"], 100 * row["total_high"], "{:.0f}".format)
     said = f"{row['parameter']} has a part in {percent(row['total'], 0)} of the variance ({spread})"
-    return f"{said}, alone in {percent(row['first'], 0)}".replace("-", "−")
+    alone = percent(row["first"], 0) if row["first_low"] > 0 else "none that is known"
+    return f"{said}, alone in {alone}"
