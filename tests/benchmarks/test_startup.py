@@ -22,7 +22,7 @@ LEAST = {
     "replay": ["baseline", "LOG", "--seeds", "2"],
     "report": ["LOG", "-o", "PAGE"],
     "simulate": ["baseline"],
-    "study": ["data/studies/what_moves_goodput.toml", "--design", "tornado", "--seeds", "1", "--fresh"],
+    "study": ["data/studies/what_moves_goodput.toml", "--design", "tornado", "--seeds", "2", "--fresh"],
     "sweep": ["baseline", "pool.spares", "6", "--seeds", "1", "--fresh"],
 }
 
