@@ -19,6 +19,7 @@ from goodput.scenario import Scenario
 from goodput.store import Store, content
 from goodput.workers import played
 
+MOST_RUNS = 10_000_000  # of one experiment: its table takes some 10 GB then
 CHUNK = 20  # seeds of a block of rows: the order of an experiment's rows, however the work is cut
 
 
@@ -42,6 +43,9 @@ def experiment(
     >>> runs[runs["metric"] == "held_gpu_hours"]["value"].round(3).tolist()
     [688128.0, 688128.0]
     """
+    if isinstance(seeds, int) and seeds * len(scenarios) > MOST_RUNS:
+        most = MOST_RUNS // len(scenarios)
+        raise BadInput(f"seeds={seeds} must be at most {most:,} for {len(scenarios):,} scenarios")
     seeds = check_seeds(seeds)
     names = [scenario.name for scenario in scenarios]
     if not names:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from goodput.errors import BadInput
+from goodput.errors import BadInput, printable
 from goodput.events import Finding
 from goodput.importers import NATIVE, format_of
 from goodput.line import read_line, zone_of
@@ -96,4 +96,4 @@ def _one_format(kinds: dict[Path, str | None]) -> str:
 
 def _left_out(path: Path, kind: str | None) -> Finding:
     said = f"is a log of another format, {kind}: left out" if kind else "holds no event of a known format: left out"
-    return Finding("note", "no-log", str(path), None, said)
+    return Finding("note", "no-log", printable(path), None, said)

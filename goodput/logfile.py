@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from goodput.errors import BadInput, NothingHappened
+from goodput.errors import BadInput, NothingHappened, printable
 from goodput.events import COLUMNS, EVENTS, JOB_EVENTS, Finding, Imported, Unreadable, concat_logs, make_log
 from goodput.line import LATEST, SIZES, NoZone, UnknownEvent, job_in, moment, read_line, zone_of
 from goodput.lines import LINE_BYTES, Block, read_blocks
@@ -77,7 +77,7 @@ def _parse(block: Block, path: Path, zone: ZoneInfo | None, seen: set[str]) -> I
     parsed = Imported(found, [], []) if found is not None else _read_slowly(block, path, zone)
     if block.breaks_off:
         said = "the packed file breaks off before its end: read up to there"
-        parsed.findings.append(Finding("warning", "cut-file", str(path), None, said))
+        parsed.findings.append(Finding("warning", "cut-file", printable(path), None, said))
     return parsed
 
 
@@ -156,7 +156,7 @@ def _micros(column: Any, numeric: bool) -> np.ndarray:
 
 
 def _with_place(columns: dict[str, Any], path: Path, lines: Any) -> pd.DataFrame:
-    columns["file"] = pd.Categorical.from_codes(np.zeros(len(lines), "int8"), [str(path)])
+    columns["file"] = pd.Categorical.from_codes(np.zeros(len(lines), "int8"), [printable(path)])
     columns["line"] = lines
     return make_log(columns)
 
@@ -189,7 +189,7 @@ def _read_slowly(block: Block, path: Path, zone: ZoneInfo | None) -> Imported:
         text = text.strip(b"\r \t\0")
         if not text or text[:1] == b"#":
             continue
-        said = partial(Finding, file=str(path), line=number)
+        said = partial(Finding, file=printable(path), line=number)
         try:
             row, notes = read_line(text, zone)
             rows.append(row)
@@ -202,7 +202,7 @@ def _read_slowly(block: Block, path: Path, zone: ZoneInfo | None) -> Imported:
         except UnknownEvent as error:
             findings.append(said("warning", "unknown-event", message=f"{error}: line ignored"))
         except ValueError as error:
-            unreadable.append(Unreadable(str(path), number, job_in(text), str(error)))
+            unreadable.append(Unreadable(printable(path), number, job_in(text), str(error)))
     return Imported(_columns(rows, lines, path) if rows else None, findings, unreadable)
 
 

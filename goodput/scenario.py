@@ -265,5 +265,5 @@ def parse_value(text: str) -> Any:
     """Return a value as TOML reads it (`8`, `1.5`, `true`), else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, or none that can be read
         return text.strip()

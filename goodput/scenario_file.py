@@ -1,5 +1,6 @@
 """Scenario files: TOML, each over the base that it names, so that it says only what it changes."""
 
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 from goodput.errors import BadInput, nearest
 
 SCENARIOS = Path(__file__).parents[1] / "data" / "scenarios"
+DEEPEST = 50  # tables and lists in each other; a scenario has five
+_DEEP = f"tables and lists must be at most {DEEPEST} deep"
 
 
 def _merged(base: dict, changes: Mapping) -> dict:
@@ -18,15 +21,37 @@ def _merged(base: dict, changes: Mapping) -> dict:
     return out
 
 
+def load_toml(path: Path) -> dict:
+    """Return what a TOML file says. Raises FileNotFoundError, or BadInput for what cannot be read."""
+    if not os.path.exists(path):  # nor does what no file can be called
+        raise FileNotFoundError(path)
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+        _check_depth(data)
+    except RecursionError:
+        raise BadInput(f"{path}: must be a readable TOML file: {_DEEP}") from None
+    except (OSError, ValueError) as error:  # a number of thousands of digits is a ValueError
+        raise BadInput(f"{path}: must be a readable TOML file: {error}") from None
+    return data
+
+
+def _check_depth(data: dict) -> None:
+    inner: list[Any] = [data]
+    for _ in range(DEEPEST):
+        inner = [each for one in inner for each in (one.values() if isinstance(one, dict) else one)]
+        inner = [each for each in inner if isinstance(each, dict | list)]
+        if not inner:
+            return
+    raise ValueError(_DEEP)
+
+
 def read_toml(path: Path, asked: str, seen: tuple[Path, ...] = ()) -> dict:
     """Return a file merged over its bases; `asked` says who wants it under which name."""
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        data = load_toml(path)
     except FileNotFoundError:
         known = [file.stem for file in sorted(SCENARIOS.glob("*.toml")) if file.stem != path.stem]
         raise BadInput(f"{asked} must be a file or known; {nearest(path.stem, known)}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{path}: must be a readable TOML file: {error}") from None
     base = data.pop("base", None)
     if base is None:
         return data
@@ -40,7 +65,7 @@ def find(name: str, folder: Path) -> Path:
     if name.endswith(".toml"):
         return folder / name
     beside = folder / f"{name}.toml"
-    return beside if beside.is_file() else SCENARIOS / f"{name}.toml"
+    return beside if os.path.isfile(beside) else SCENARIOS / f"{name}.toml"
 
 
 def changes_as_toml(base: str, name: str, changes: Mapping[str, Any]) -> str:

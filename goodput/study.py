@@ -5,7 +5,6 @@ checked once; `goodput.design` makes its points, `goodput.sensitivity` plays the
 """
 
 import math
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +16,7 @@ from goodput.attribution import CATEGORIES
 from goodput.errors import BadInput, nearest, problem_of
 from goodput.parts import Part
 from goodput.scenario import Scenario, load_scenario
-from goodput.scenario_file import find, read_toml
+from goodput.scenario_file import find, load_toml, read_toml
 
 MOST_SCENARIOS = 100_000
 _WHAT = "a list of values, or a table with low and high"
@@ -179,11 +178,9 @@ def load_study(path: str | Path) -> Study:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return load_toml(path)
     except FileNotFoundError:
         raise BadInput(f"{path}: file must exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{path}: must be a readable TOML file: {error}") from None
 
 
 def _flat(table: Mapping, above: str = "") -> dict[str, Any]:

@@ -202,6 +202,12 @@ def test_seeds_are_one_or_more(seeds):
         experiment([BASELINE], seeds)
 
 
+@pytest.mark.parametrize("seeds", [10**7 // 2 + 1, 10**11, 10**30])
+def test_more_runs_than_a_table_can_hold_are_refused_with_how_many_are_allowed(seeds):
+    with pytest.raises(BadInput, match=r"seeds=\d+ must be at most 5,000,000 for 2 scenarios"):
+        experiment([BASELINE, BASELINE.but({}, name="again")], seeds)
+
+
 def test_a_seed_given_twice_is_refused():
     """Twice the same run is no more evidence, and would make the interval too narrow."""
     with pytest.raises(BadInput, match="seeds"):

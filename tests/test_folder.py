@@ -369,3 +369,14 @@ def test_strict_refuses_the_first_warning_by_file_and_line_but_no_file_that_is_l
     assert "lossy.jsonl:" in run("analyze", untidy, "--strict")[2]
     fill(tmp_path, {"a.jsonl": clean[0], "README.md": ["no log"]})
     assert run("analyze", tmp_path, "--strict")[0] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_names_of_files_that_are_no_text_are_read_and_shown_with_question_marks(clean, tmp_path):
+    (tmp_path / os.fsdecode(b"\xff\xfe.jsonl")).write_text("\n".join(clean[0][:-1]))
+    (tmp_path / "a\nb.jsonl").write_text("\n".join(clean[1]))
+    (tmp_path / os.fsdecode(b"\xff.txt")).write_text("no log")
+    found = digest_logs([tmp_path])
+    assert len(found.jobs) == 2
+    named = {os.path.basename(finding.file) for finding in found.findings if finding.file}
+    assert "?.txt" in named and all(name.isprintable() for name in named)

@@ -379,6 +379,11 @@ BAD = {
     TORNADO + 'goodput = {paths = ["days"], low = 1, high = 2}': "parameters.goodput must not be a column of the res",
     TORNADO + 'name = ["a", "b"]': "parameters.name must not be a column of the results, or the name",
     "base = ": "must be a readable TOML file",
+    'base = "a\\u0000b.toml"': "must be a file or known",
+    f'base = "{"x" * 5000}"': "must be a file or known",
+    "seeds = 1" + "0" * 5000: "must be a readable TOML file: Exceeds the limit (4300 digits)",
+    TORNADO + ".".join("a" * 5000) + " = [1, 2]": "tables and lists must be at most 50 deep",
+    TORNADO + "days = " + "[" * 3000 + "]" * 3000: "tables and lists must be at most 50 deep",
 }
 
 

@@ -29,7 +29,7 @@ from typing import Any
 
 import pandas as pd
 
-from goodput.errors import BadInput
+from goodput.errors import BadInput, printable
 from goodput.events import Imported, make_log
 from goodput.importers.kubernetes_meaning import Row, rank_of
 from goodput.importers.kubernetes_rows import Reader
@@ -65,7 +65,7 @@ def read_kubernetes(path: str | Path, timezone: str | None = None) -> Imported:
     if not told:
         why = f"; line {reader.unreadable[0].line}: {reader.unreadable[0].why}" if reader.unreadable else ""
         raise BadInput(f"{path}: must hold Kubernetes events of a job, as JSON{why}")
-    findings = [finding._replace(file=str(path)) for story in stories for finding in story.findings]
+    findings = [finding._replace(file=printable(path)) for story in stories for finding in story.findings]
     named = [bad._replace(job=owners.guess(bad.job)) for bad in reader.unreadable]
     return Imported(_log([*told, *_lives_of_nodes(nodes)], path), reader.findings + findings, named)
 
@@ -146,5 +146,5 @@ def _log(rows: list[dict[str, Any]], path: Path) -> pd.DataFrame:
     texts = ("job", "event", "cause", "node", "node_names", "joined", "left", "outcome")
     columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in ("time", "line", *texts)}
     columns |= {name: pd.array([row.get(name) for row in rows], "Int32") for name in ("nodes", "gpus_per_node")}
-    columns["file"] = pd.Categorical.from_codes([0] * len(rows), [str(path)])
+    columns["file"] = pd.Categorical.from_codes([0] * len(rows), [printable(path)])
     return make_log(columns)

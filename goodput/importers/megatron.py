@@ -29,7 +29,7 @@ from typing import Any
 
 import pandas as pd
 
-from goodput.errors import BadInput
+from goodput.errors import BadInput, printable
 from goodput.events import Imported, make_log
 from goodput.importers.megatron_lives import hangs_of, lives_of
 from goodput.importers.megatron_story import Story
@@ -71,7 +71,7 @@ def _log(rows: list[dict[str, Any]], path: Path) -> pd.DataFrame:
     columns |= {name: [row.get(name) for row in rows] for name in ("cause", "id", "outcome")}
     columns |= {name: pd.array([row.get(name) for row in rows], "Int32") for name in ("nodes", "gpus_per_node")}
     columns["job"] = [_job(path)] * len(rows)
-    columns["file"] = pd.Categorical.from_codes([0] * len(rows), [str(path)])
+    columns["file"] = pd.Categorical.from_codes([0] * len(rows), [printable(path)])
     columns["after"] = [row.get("after", _NO_TIME) for row in rows]
     columns["async"] = [bool(row.get("async")) for row in rows]
     columns["step"] = [float("nan") if row.get("step") is None else float(row["step"]) for row in rows]

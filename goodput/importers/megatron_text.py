@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from goodput.errors import printable
 from goodput.events import Finding
 from goodput.importers.megatron_records import SECOND, Alarm, Fact, Mark, Save, Step
 from goodput.line import moment
@@ -51,7 +52,9 @@ class Text:
 
     def __init__(self, path: Path, zone: ZoneInfo | None):
         self.path, self.zone = path, zone or ZoneInfo("UTC")
-        self.findings = [Finding("note", "no-zone", str(path), None, f"times have no zone: read as {self.zone.key}")]
+        self.findings = [
+            Finding("note", "no-zone", printable(path), None, f"times have no zone: read as {self.zone.key}")
+        ]
         self.records: list[Step | Save | Mark | Fact] = []
         self.saves: list[Save] = []
         self.alarms: list[tuple[tuple[int, int, str] | None, Alarm]] = []

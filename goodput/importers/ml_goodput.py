@@ -34,7 +34,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from goodput.errors import BadInput
+from goodput.errors import BadInput, printable
 from goodput.events import Finding, Imported, make_log
 from goodput.importers.ml_goodput_entries import Bad, Entry, Place, Save
 from goodput.importers.ml_goodput_steps import Row, job_events
@@ -83,7 +83,7 @@ def read_ml_goodput(path: str | Path | Iterable[str | Path], timezone: str | Non
     and a gap where training went on around it. Raises BadInput for a file without an entry of the library's.
     """
     paths = [Path(path)] if isinstance(path, str | Path) else [Path(each) for each in path]
-    reader = _Reader([str(path) for path in paths], zone_of(timezone or UTC))
+    reader = _Reader([printable(path) for path in paths], zone_of(timezone or UTC))
     for number, each in enumerate(paths):
         reader.read(each, number)
     reader.settle()

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
-from goodput.errors import BadInput, problem_of
+from goodput.errors import BadInput, printable, problem_of
 from goodput.events import Finding, Imported, Unreadable, make_log
 from goodput.line import moment, zone_of
 from goodput.lines import read_blocks
@@ -67,13 +67,16 @@ def read_resiliency(path: str | Path, timezone: str | None = None) -> Imported:
     if not len(lines):
         why = f"; line {unreadable[0].line}: {unreadable[0].why}" if unreadable else ", it is empty"
         raise BadInput(f"{path}: must hold lines of the resiliency recorder{why}")
-    logs, findings = [], [Finding("note", "no-zone", str(path), None, f"times have no zone: read as {timezone or UTC}")]
+    logs, findings = (
+        [],
+        [Finding("note", "no-zone", printable(path), None, f"times have no zone: read as {timezone or UTC}")],
+    )
     for job, of_job in lines.groupby("job_name", sort=True):
         moments = _moments(of_job)
         ranks = of_job["node_rank"].max()
         held = np.nan if np.isnan(ranks) else ranks + 1
         logs.append(pd.DataFrame(_events(moments), columns=_FIELDS).assign(job=job, nodes=held))
-        findings += _open_questions(moments, str(path), job)
+        findings += _open_questions(moments, printable(path), job)
     return Imported(_log(pd.concat(logs, ignore_index=True), path), findings, unreadable)
 
 
@@ -82,7 +85,7 @@ def _log(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
     sized = ~rows["job"].duplicated().to_numpy() & rows["nodes"].notna().to_numpy()
     columns = {name: rows[name].to_numpy() for name in ("time", "after", "step", "line")}
     columns |= {name: rows[name] for name in ("job", "event", "cause")}
-    columns |= {"file": [str(path)] * len(rows), "nodes": (rows["nodes"].fillna(0).to_numpy(), ~sized)}
+    columns |= {"file": [printable(path)] * len(rows), "nodes": (rows["nodes"].fillna(0).to_numpy(), ~sized)}
     return make_log(columns)
 
 
@@ -95,9 +98,9 @@ def _read(path: Path, timezone: str | None) -> tuple[pd.DataFrame, list[Unreadab
             try:
                 lines.append({**Line.model_validate(json.loads(text), context=zone).model_dump(), "line": number})
             except ValidationError as error:
-                unreadable.append(Unreadable(str(path), number, None, problem_of(error)))
+                unreadable.append(Unreadable(printable(path), number, None, problem_of(error)))
             except (ValueError, RecursionError):
-                unreadable.append(Unreadable(str(path), number, None, "line is not whole JSON"))
+                unreadable.append(Unreadable(printable(path), number, None, "line is not whole JSON"))
     return pd.DataFrame(lines, columns=[*Line.model_fields, "line"]), unreadable
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from goodput.errors import BadInput
+from goodput.errors import BadInput, printable
 from goodput.events import Finding, Unreadable
 from goodput.importers.sacct_fields import Clock, Record, id_of, record_of
 from goodput.importers.sacct_json import JOBS, jobs_of_json, rows_of_json
@@ -139,20 +139,20 @@ def header_of(text: str) -> Table | None:
 
 def read_records(path: Path, found: Found) -> None:
     """Add the records of a file, text or JSON, to what was found. Raises BadInput for a file that is not of sacct."""
-    found.files.append(str(path))
+    found.files.append(printable(path))
     blocks = _blocks(path, found)
     first = next(blocks, Block(b"", 1, False))
     if first.data.lstrip()[:1] == b"{":
-        _read_json(itertools.chain([first], blocks), str(path), found)
+        _read_json(itertools.chain([first], blocks), printable(path), found)
     else:
-        _read_text(_lines(itertools.chain([first], blocks)), str(path), found)
+        _read_text(_lines(itertools.chain([first], blocks)), printable(path), found)
 
 
 def _blocks(path: Path, found: Found) -> Iterator[Block]:
     for block in read_blocks(path, JSON_BYTES):
         if block.breaks_off:
             said = "the packed file breaks off before its end: read up to there"
-            found.findings.append(Finding("warning", "cut-file", str(path), None, said))
+            found.findings.append(Finding("warning", "cut-file", printable(path), None, said))
         yield block
 
 
