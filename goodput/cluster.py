@@ -7,6 +7,7 @@ wait in the wings (spares), and a doctor (a crew) sees one patient at a time. Th
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ class Fault(NamedTuple):
 
 
 NEVER = Fault(math.inf, -1, ANY_COHORT, -1, 0, 0, 0)  # what stands behind the last failure of a tape
-_BLOCK = 512  # candidates that are taken off the arrays at once: a job that is mostly down needs few of them
+_BLOCK = 512  # candidates that are taken off the arrays at once, and about as many as the first window has
 
 
 def failure_tape(scenario: Scenario, seed: int) -> Iterator[Fault]:
@@ -47,11 +48,17 @@ def failure_tape(scenario: Scenario, seed: int) -> Iterator[Fault]:
     One tape for each cohort and cause, at the rate (job nodes x cohort rate x share), each failure aimed at a slot
     drawn evenly. Thinned by the cohort of the slot's occupant this is exact: every node fails at its own rate.
     """
-    tapes = [_tape(scenario, seed, *which) for which in _sources(scenario)]
-    merged = [np.concatenate(column) for column in zip(*tapes, strict=True)]
-    order = np.argsort(merged[0], kind="stable")
-    for block in np.split(order, range(_BLOCK, len(order), _BLOCK)):
-        yield from map(Fault._make, zip(*(column[block].tolist() for column in merged)))
+    sources = list(_sources(scenario))
+    tapes = [_Tape(scenario, seed, *source) for source in sources]
+    horizon, upto = scenario.days * 24, 0.0
+    # a job that is mostly down meets few of them, so they are drawn as it gets there, in windows that double
+    width = _BLOCK / sum(1 / gap_hours for *_, gap_hours in sources)
+    while upto < horizon:
+        upto, width = min(horizon, upto + width), 2 * width
+        merged = [np.concatenate(column) for column in zip(*(tape.until(upto) for tape in tapes))]
+        order = np.argsort(merged[0], kind="stable")
+        for block in np.split(order, range(_BLOCK, len(order), _BLOCK)):
+            yield from map(Fault._make, zip(*(column[block].tolist() for column in merged)))
 
 
 def _sources(scenario: Scenario) -> Iterator[tuple[str, int, int, float]]:
@@ -66,49 +73,55 @@ def _sources(scenario: Scenario) -> Iterator[tuple[str, int, int, float]]:
             yield "job", ANY_COHORT, number, scenario.job_failures.mtbi_hours / cause.share
 
 
-def _tape(scenario: Scenario, seed: int, cohort_name: str, cohort: int, cause: int, gap_hours: float):
-    horizon, name = scenario.days * 24, list(scenario.causes)[cause]
-    blocks, now = [], 0.0
-    for gap, slot, repair in fates(stream(seed, cohort_name, name)):
-        at = now + np.cumsum(gap) * gap_hours
-        blocks.append((at, slot, repair))
-        now = at[-1]
-        if now > horizon:
-            break
-    at, slot, repair = (np.concatenate(column) for column in zip(*blocks, strict=True))
-    count = np.searchsorted(at, horizon)
-    mean, luck = scenario.repair.mean_hours, repair[:count]
-    mending = mean.at(-np.expm1(-luck)) if isinstance(mean, Distribution) else luck * mean
+class _Tape:
+    """One endless tape of candidates, of a cohort and a cause, drawn as far as it was asked for."""
 
-    def minutes(duration: float | Distribution, what: str) -> np.ndarray:
+    def __init__(self, scenario: Scenario, seed: int, cohort_name: str, cohort: int, cause: int, gap_hours: float):
+        self.scenario, self.cohort, self.cause, self.gap_hours = scenario, cohort, cause, gap_hours
+        self.name = list(scenario.causes)[cause]
+        self.stream = cache(partial(stream, seed, cohort_name, self.name))
+        self.blocks = fates(self.stream())
+        self.drawn = [np.array([])] * 3  # hours, slot and repair of those that no window has had yet
+        self.now = 0.0  # hours of the last that was drawn
+
+    def until(self, hours: float) -> tuple[np.ndarray, ...]:
+        """Return the next candidates, up to this time: a column for each field of `Fault`."""
+        while self.now <= hours:
+            gap, slot, repair = next(self.blocks)
+            at = self.now + np.cumsum(gap) * self.gap_hours
+            self.drawn = [np.append(*column) for column in zip(self.drawn, (at, slot, repair))]
+            self.now = at[-1]
+        count = np.searchsorted(self.drawn[0], hours)
+        at, slot, luck = (column[:count] for column in self.drawn)
+        self.drawn = [column[count:] for column in self.drawn]
+        mean = self.scenario.repair.mean_hours
+        mending = mean.at(-np.expm1(-luck)) if isinstance(mean, Distribution) else luck * mean
+        return (
+            np.rint(at * US_PER_HOUR).astype("int64"),
+            (slot * self.scenario.job.nodes).astype("int64"),
+            np.full(count, self.cohort),
+            np.full(count, self.cause),
+            self._whole(mending * US_PER_HOUR),
+            self._minutes(self.scenario.causes[self.name].detection_minutes, "detection", count),
+            self._minutes(self.scenario.job.restart_minutes, "restart", count),
+            self._failed_restarts(count),
+        )
+
+    def _minutes(self, duration: float | Distribution, what: str, count: int) -> np.ndarray:
         if isinstance(duration, Distribution):
-            duration = duration.at(stream(seed, cohort_name, name, what).random(count))
-            return _whole(scenario, duration * US_PER_MINUTE)
+            return self._whole(duration.at(self.stream(what).random(count)) * US_PER_MINUTE)
         return np.full(count, round(duration * US_PER_MINUTE))
 
-    return (
-        np.rint(at[:count] * US_PER_HOUR).astype("int64"),
-        (slot[:count] * scenario.job.nodes).astype("int64"),
-        np.full(count, cohort),
-        np.full(count, cause),
-        _whole(scenario, mending * US_PER_HOUR),
-        minutes(scenario.causes[name].detection_minutes, "detection"),
-        minutes(scenario.job.restart_minutes, "restart"),
-        _failed_restarts(scenario.restart.failure_share, seed, cohort_name, name, count),
-    )
+    def _whole(self, us: np.ndarray) -> np.ndarray:
+        """Return microseconds as whole numbers; what outlasts the run is cut, as they are int64."""
+        return np.rint(np.minimum(us, (self.scenario.days + 1) * US_PER_DAY)).astype("int64")
 
-
-def _whole(scenario: Scenario, us: np.ndarray) -> np.ndarray:
-    """Return microseconds as whole numbers; what outlasts the run is cut, as they are int64."""
-    return np.rint(np.minimum(us, (scenario.days + 1) * US_PER_DAY)).astype("int64")
-
-
-def _failed_restarts(share: float, seed: int, cohort_name: str, name: str, count: int) -> np.ndarray:
-    """Return how many restarts fail before one goes well: geometric, and more of them with a larger share."""
-    if not share:
-        return np.zeros(count, "int64")
-    chance = stream(seed, cohort_name, name, "failed restarts").random(count)
-    return np.floor(np.log1p(-chance) / math.log(share)).astype("int64")
+    def _failed_restarts(self, count: int) -> np.ndarray:
+        """Return how many restarts fail before one goes well: geometric, and more of them with a larger share."""
+        share = self.scenario.restart.failure_share
+        if not share:
+            return np.zeros(count, "int64")
+        return np.floor(np.log1p(-self.stream("failed restarts").random(count)) / math.log(share)).astype("int64")
 
 
 class Cluster:

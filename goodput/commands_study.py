@@ -31,7 +31,6 @@ def study(
     format: Formats = Format.text,
 ) -> None:
     """Play a study, and say which of its parameters moves goodput most."""
-    from goodput.adaptive import parse_width
     from goodput.design import scenarios_of
     from goodput.logtext import written_whole
     from goodput.sensitivity import results_of, storable
@@ -41,25 +40,24 @@ def study(
         raise BadInput(f"--output={output} must end in .parquet")
     instead = {"design": design, "seeds": seeds}
     asked = load_study(file).but(**{name: value for name, value in instead.items() if value is not None})
-    width = parse_width(until_ci) if until_ci else None
     scenarios = scenarios_of(asked)
     # opened before anything is played: minutes later is late to hear that it cannot be written
     with written_whole(output) if output else nullcontext() as place:
-        runs, _ = played(scenarios, asked.seeds, until_ci, most_seeds, jobs, store, fresh, cluster)
+        runs, said = played(scenarios, asked.seeds, until_ci, most_seeds, jobs, store, fresh, cluster)
         results = results_of(asked, runs)
         if place:
             storable(results).to_parquet(place, index=False)
-    _print_results(asked, results, width, format)
+    _print_results(asked, results, said if until_ci else "", format)
 
 
-def _print_results(asked: Any, results: Any, width: float | None, format: Format) -> None:
+def _print_results(asked: Any, results: Any, needed: str, format: Format) -> None:
     from goodput.sensitivity import what_moves
     from goodput.study_text import study_json, study_text
 
     if format is Format.csv:
         out = what_moves(results).to_csv(index=False)
     elif format is Format.json:
-        out = study_json(asked, results, width) + "\n"
+        out = study_json(asked, results) + "\n"
     else:
-        out = study_text(asked, results, width) + "\n"
+        out = study_text(asked, results, needed) + "\n"
     sys.stdout.write(out)

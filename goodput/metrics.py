@@ -13,7 +13,7 @@ from scipy.special import chdtri, stdtrit  # not scipy.stats: it alone would dou
 from goodput.attribution import CATEGORIES, US_PER_HOUR
 from goodput.errors import BadInput
 from goodput.events import CHOSEN, codes, micros
-from goodput.tally import gpu_hours, tally
+from goodput.tally import gpu_hours, lengths, sizes, tally
 
 CONFIDENCE = 0.95
 
@@ -81,7 +81,7 @@ def is_failure(interruptions: pd.DataFrame) -> pd.Series:
 
 def hours(spans: pd.DataFrame) -> pd.Series:
     """Return the length of each span, in hours, float64."""
-    return pd.Series((micros(spans["end"]) - micros(spans["start"])) / US_PER_HOUR, index=spans.index)
+    return pd.Series(lengths(spans) / US_PER_HOUR, index=spans.index)
 
 
 def per_job(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
@@ -110,9 +110,8 @@ def per_job(spans: pd.DataFrame, interruptions: pd.DataFrame) -> pd.DataFrame:
 def _gpu_hours(spans: pd.DataFrame, cell: np.ndarray, cells: int) -> np.ndarray:
     """Return the GPU-hours of each cell. Whole microseconds are added up by size first, which is exact in float64 (for
     285 years); only then are they weighted and become hours."""
-    size, which = np.unique(spans["nodes"].to_numpy() * spans["gpus_per_node"].to_numpy(), return_inverse=True)
-    held = micros(spans["end"]) - micros(spans["start"])
-    sums = np.bincount(which * cells + cell, held.astype(float), len(size) * cells)
+    size, which = np.unique(sizes(spans), return_inverse=True)
+    sums = np.bincount(which * cells + cell, lengths(spans).astype(float), len(size) * cells)
     # size after size, never as a matrix product: a cell must not depend on which others there are
     return np.bincount(np.tile(np.arange(cells), len(size)), np.repeat(size, cells) * sums, cells) / US_PER_HOUR
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from goodput.adaptive import MOST, runs_until
 from goodput.design import design, scenarios_of
 from goodput.errors import BadInput
 from goodput.experiment import compare, experiment
@@ -23,11 +22,10 @@ RESAMPLES = 1000
 TAILS = [0.025, 0.975]
 
 
-def run_study(study: Study, jobs: int | None = None, half_width: float | None = None, most: int = MOST) -> pd.DataFrame:
+def run_study(study: Study, jobs: int | None = None) -> pd.DataFrame:
     """Return one row a scenario: those of `design`, then the columns of `compare`; differences are to the base.
 
-    All scenarios meet the same luck: seeds 1 to `seeds`, or with `half_width` (a share) as many more as each 95 %
-    interval of a difference asks for, at most `most`. Raises BadInput, before anything is played, for a point that
+    All scenarios meet the same luck: seeds 1 to `seeds`. Raises BadInput, before anything is played, for a point that
     cannot be.
 
     >>> from goodput.study import load_study
@@ -36,16 +34,11 @@ def run_study(study: Study, jobs: int | None = None, half_width: float | None = 
     >>> len(results), results["scenario"][0], float(results["difference"][0])
     (29, 'baseline', 0.0)
     """
-    scenarios = scenarios_of(study)
-    if half_width is None:
-        runs = experiment(scenarios, study.seeds, jobs)
-    else:
-        runs = runs_until(scenarios, half_width, study.seeds, most, jobs)
-    return results_of(study, runs)
+    return results_of(study, experiment(scenarios_of(study), study.seeds, jobs))
 
 
 def results_of(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return what `run_study` does, from an `experiment` over `scenarios_of` the study."""
+    """Return what `run_study` does, from the runs of `scenarios_of` the study, however many seeds they have."""
     return pd.concat([design(study), compare(runs).drop(columns="scenario")], axis=1)
 
 

@@ -15,8 +15,11 @@ _INDICES = """First order: the share of the variance over all ranges at once tha
 also together with others. Their 95 % intervals are what {n} points leave open."""
 
 
-def study_text(study: Study, results: pd.DataFrame, half_width: float | None = None) -> str:
-    """Return what a study found: the base, what moves goodput most, and the best and worst of its points."""
+def study_text(study: Study, results: pd.DataFrame, needed: str = "") -> str:
+    """Return what a study found: the base, what moves goodput most, and the best and worst of its points.
+
+    `needed` is what `goodput.adaptive.what_was_needed` says of the seeds, where an interval was asked for.
+    """
     base = results.iloc[0]
     spread = between(100 * base["goodput_low"], 100 * base["goodput_high"])
     head = (
@@ -27,7 +30,8 @@ def study_text(study: Study, results: pd.DataFrame, half_width: float | None = N
     said = [head, "", _table(table), "", _SAYS]
     if "total" in table:
         said.append(_INDICES.format(n=study.samples))
-    return "\n".join([*said, *_extremes(study, results), *_needed(results, half_width)])
+    said += _extremes(study, results)
+    return "\n".join([*said, "", needed] if needed else said)
 
 
 def _table(table: pd.DataFrame) -> str:
@@ -89,17 +93,7 @@ def _point(study: Study, row: pd.Series) -> str:
     return f"goodput {percent(row['goodput'], 1)} at {where}"
 
 
-def _needed(results: pd.DataFrame, half_width: float | None) -> list[str]:
-    """Return whether the seeds were enough, where an interval was asked for."""
-    if half_width is None:
-        return []
-    widest = ((results["difference_high"] - results["difference_low"]) / 2).iloc[1:].max()
-    enough = "were needed" if widest <= half_width else "were not enough"
-    asked = f"every 95 % interval of the difference to the base within ±{100 * half_width:g} points"
-    return ["", f"{results['seeds'][0]:,} seeds {enough} for {asked} (widest ±{100 * widest:.3g})."]
-
-
-def study_json(study: Study, results: pd.DataFrame, half_width: float | None = None) -> str:
+def study_json(study: Study, results: pd.DataFrame) -> str:
     """Return what a study found as JSON: `base`, and a row a parameter as `what_moves` has them."""
     base = results.iloc[0]
     goodput = {"mean": base["goodput"], "ci95": [base["goodput_low"], base["goodput_high"]]}

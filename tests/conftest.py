@@ -1,6 +1,7 @@
 """What several files of tests share. Slow tests run only when asked for: `GOODPUT_SLOW=1`, or `-m` with `slow`."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -25,6 +26,20 @@ def own_store(monkeypatch, tmp_path_factory):
     folder = tmp_path_factory.mktemp("store")
     monkeypatch.setenv("GOODPUT_STORE", str(folder))
     return folder
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Return a function that runs the command line in this process: (exit code, output, errors)."""
+    from goodput import cli
+
+    def command(*arguments) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["goodput", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, *capsys.readouterr()
+
+    return command
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from goodput import cli
 from goodput.attribution import CATEGORIES
 from goodput.logfile import read_log
 from goodput.logtext import log_text
@@ -24,19 +23,6 @@ RECORDER = str(ROOT / "data" / "logs" / "resiliency_sample.jsonl")
 TAKEN = re.compile(r"goodput: [\d,]+ runs were taken from .*; --fresh plays them again\n")
 START = '{"time": "2025-03-01T00:00:00Z", "job": "a", "event": "start", "nodes": 4, "gpus_per_node": 8}'
 END = '{"time": "2025-03-01T02:00:00Z", "job": "a", "event": "end"}'
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Return a function that runs the command line in this process: (exit code, output, errors)."""
-
-    def command(*arguments) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["goodput", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return command
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from goodput import cli
 from goodput.calibrate import calibrate
 from goodput.fitted_file import fit_text, fit_toml
 from goodput.importers import read_any
@@ -22,18 +20,11 @@ MONTH = simulate(load_scenario("baseline"), 1)
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(run, monkeypatch, tmp_path):
     """Return a function that runs the command line in a folder with a log: (exit code, output, errors)."""
     write_log(MONTH, tmp_path / "log.jsonl")
     monkeypatch.chdir(tmp_path)
-
-    def command(*arguments) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["goodput", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return command
+    return run
 
 
 def test_calibrate_writes_the_fit_and_prints_its_table(run):

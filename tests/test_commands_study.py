@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from goodput import cli, commands_study
+from goodput import commands_study
 from goodput.sensitivity import run_study, storable, what_moves
 from goodput.study import load_study
 from goodput.study_text import study_json, study_text
@@ -33,19 +32,12 @@ def results():
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
+def run(run, monkeypatch, tmp_path):
     """Return a function that runs the command line in a folder with a study: (exit code, output, errors)."""
     (tmp_path / "small.toml").write_text('base = "baseline"\nname = "small"\ndays = 4\n')
     (tmp_path / "study.toml").write_text(STUDY)
     monkeypatch.chdir(tmp_path)
-
-    def command(*arguments) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["goodput", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return command
+    return run
 
 
 def test_study_prints_what_moves_goodput_and_stores_every_scenario(run):
@@ -86,7 +78,7 @@ def test_design_and_seeds_of_the_command_win_over_those_of_the_file(run):
 
 def test_until_ci_says_how_many_seeds_were_needed_or_not_enough(run):
     _, text, _ = run("study", "study.toml", "--design", "tornado", "--seeds", 4, "--until-ci", "99pp")
-    assert "4 seeds were needed for every 95 % interval of the difference to the base within ±99 points" in text
+    assert "4 seeds were needed for every 95 % interval of the difference to the first within ±99 points" in text
     _, text, _ = run("study", "study.toml", "--design", "tornado", "--until-ci", "0.001pp", "--most-seeds", 3)
     assert "3 seeds were not enough" in text and "5 scenarios x 3 seeds" in text
 

@@ -10,7 +10,7 @@ import time
 import pandas as pd
 import pytest
 
-from goodput import cli, remote
+from goodput import remote
 from goodput.errors import BadInput, RunFailed
 from goodput.experiment import experiment
 from goodput.kept import kept_of_runs
@@ -60,19 +60,6 @@ class Killing(Store):
         super().write(scenario, runs)
 
 
-@pytest.fixture
-def ended(capsys, monkeypatch):
-    """Return a function that runs the command line in this process: (exit code, output, errors)."""
-
-    def command(*arguments) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["goodput", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return command
-
-
 # --- the same table ------------------------------------------------------------------------------------------------
 
 
@@ -101,20 +88,20 @@ def test_more_processes_than_one_are_those_of_the_cluster(on_the_cluster, monkey
     assert len(experiment([WEEK], 2, jobs=2)["seed"].unique()) == 2
 
 
-def test_a_command_sent_to_a_cluster_prints_the_same_bytes(cluster, ended, monkeypatch):
+def test_a_command_sent_to_a_cluster_prints_the_same_bytes(cluster, run, monkeypatch):
     asked = ("compare", "no-spares", "--set", "days=7", "--seeds", 21, "--format", "json", "--fresh")
-    here = ended(*asked)
+    here = run(*asked)
     monkeypatch.setattr("goodput.workers.kept_of_runs", None)
-    assert ended(*asked, "--cluster", cluster.scheduler_address) == here
+    assert run(*asked, "--cluster", cluster.scheduler_address) == here
     assert here[0] == 0 and here[2] == ""
 
 
-def test_a_sweep_may_be_sent_as_well_and_is_kept_here(cluster, ended, own_store):
+def test_a_sweep_may_be_sent_as_well_and_is_kept_here(cluster, run, own_store):
     """Two scenarios of five seeds: the one with 4 spares is the baseline as it is."""
     asked = ("sweep", "baseline", "pool.spares", "0,4", "--set", "days=7", "--seeds", 5)
-    code, out, errors = ended(*asked, "--cluster", cluster.scheduler_address)
+    code, out, errors = run(*asked, "--cluster", cluster.scheduler_address)
     assert (code, errors) == (0, "")
-    assert ended(*asked) == (0, out, f"goodput: 10 runs were taken from {own_store}; --fresh plays them again\n")
+    assert run(*asked) == (0, out, f"goodput: 10 runs were taken from {own_store}; --fresh plays them again\n")
 
 
 def test_what_is_sent_and_what_comes_back_are_small():
@@ -147,40 +134,40 @@ def test_runs_that_kill_every_worker_end_in_one_line():
 
 
 @pytest.mark.parametrize("address", ["nonsense://x", "foo", "", "tcp://127.0.0.1:abc", "tcp://127.0.0.1:1"])
-def test_an_address_without_a_scheduler_ends_in_one_line_within_seconds(ended, address):
+def test_an_address_without_a_scheduler_ends_in_one_line_within_seconds(run, address):
     began = time.monotonic()
-    code, out, errors = ended("compare", "--seeds", 2, f"--cluster={address}")
+    code, out, errors = run("compare", "--seeds", 2, f"--cluster={address}")
     assert (code, out, errors.count("\n")) == (2, "", 1)
     assert f"--cluster={address} must be the address of a Dask scheduler, as tcp://host:8786: " in errors
     assert time.monotonic() - began < 20
 
 
-def test_what_answers_but_is_no_scheduler_is_not_waited_for(ended, monkeypatch):
+def test_what_answers_but_is_no_scheduler_is_not_waited_for(run, monkeypatch):
     """A socket that takes what is said, and says nothing."""
     monkeypatch.setattr(remote, "SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        code, _, errors = ended("compare", "--seeds", 2, f"--cluster=127.0.0.1:{port}")
+        code, _, errors = run("compare", "--seeds", 2, f"--cluster=127.0.0.1:{port}")
     assert code == 2 and "must be the address of a Dask scheduler" in errors and errors.count("\n") == 1
 
 
-def test_a_scheduler_without_workers_ends_in_one_line(ended, monkeypatch):
+def test_a_scheduler_without_workers_ends_in_one_line(run, monkeypatch):
     monkeypatch.setattr(remote, "SECONDS", 1)
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty:
-        code, out, errors = ended("compare", "--seeds", 2, "--cluster", empty.scheduler_address)
+        code, out, errors = run("compare", "--seeds", 2, "--cluster", empty.scheduler_address)
     assert (code, out) == (2, "")
     assert errors == f"goodput: --cluster={empty.scheduler_address} must have workers, and has none\n"
 
 
-def test_processes_here_and_a_cluster_are_not_asked_for_together(ended):
-    code, out, errors = ended("compare", "--jobs", 2, "--cluster", "tcp://127.0.0.1:1")
+def test_processes_here_and_a_cluster_are_not_asked_for_together(run):
+    code, out, errors = run("compare", "--jobs", 2, "--cluster", "tcp://127.0.0.1:1")
     assert (code, out) == (2, "")
     assert errors == "goodput: --jobs=2 must not go with --cluster, whose workers are all used\n"
 
 
 @pytest.mark.parametrize("package", ["dask", "distributed"])
-def test_without_the_package_the_line_says_how_to_get_it(ended, monkeypatch, package):
+def test_without_the_package_the_line_says_how_to_get_it(run, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    code, out, errors = ended("compare", "--seeds", 2, "--cluster", "tcp://host:8786")
+    code, out, errors = run("compare", "--seeds", 2, "--cluster", "tcp://host:8786")
     assert (code, out, errors.count("\n")) == (2, "", 1)
     assert "must be installed: pip install 'goodput-workbench[distributed]'" in errors

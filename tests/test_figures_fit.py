@@ -1,9 +1,9 @@
 """Figures of a fit: dots lie in their band as the numbers do, bars reach from low to high, titles say what holds."""
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from own_axes import check_own_axes
 
 from goodput import figures
 from goodput.drawing import COLOURS
@@ -50,12 +50,7 @@ def test_the_axis_says_what_is_measured_and_the_title_counts(name, ax):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_makes_its_own_axes_and_its_title_and_numbers_fit(name):
-    before = dict(matplotlib.rcParams)
-    axes = FIGURES[name][0](None)
-    axes.figure.canvas.draw()
-    assert axes.figure.axes == [axes] and dict(matplotlib.rcParams) == before
-    boxes = [text.get_window_extent() for text in (axes._left_title, *axes.texts, *axes.get_yticklabels())]
-    assert all(box.x0 >= axes.figure.bbox.x0 and box.x1 <= axes.figure.bbox.x1 for box in boxes)
+    check_own_axes(FIGURES[name][0])
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from goodput import cli, many_logs
+from goodput import many_logs
 from goodput.analysis import analysis_of, analyze, as_data, slo_data, step_data
 from goodput.digest import Asked, asked_part, digest, merged
 from goodput.errors import BadInput, RunFailed
@@ -255,19 +255,6 @@ def test_a_folder_of_a_foreign_format_is_recognised_file_by_file(clean, tmp_path
 
 
 # --- from the shell ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Return a function that runs the command line in this process: (exit code, output, errors)."""
-
-    def command(*arguments) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["goodput", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return command
 
 
 OPTIONS = ["--format=json", "--format=csv", "--format=text", "--slo=0.8 --window-hours=6 --format=json"]

@@ -272,6 +272,17 @@ def test_the_failures_of_a_run_are_those_of_its_tape():
     assert [(f.at_us, causes[f.cause]) for f in tape[: len(struck)]] == struck
 
 
+@pytest.mark.parametrize("first_window", [7, 10**6])
+def test_a_tape_does_not_depend_on_the_windows_in_which_it_is_drawn(monkeypatch, first_window):
+    """20,000 candidates, with each part of a fate that is drawn: some 12 windows, and a single one."""
+    varying = {"job.restart_minutes": {"distribution": "lognormal", "median": 12.0, "sigma": 0.8}}
+    varying |= {"causes.host.detection_minutes": {"distribution": "exponential", "mean": 4.0}}
+    scenario = MANY.but(varying | {"restart.failure_share": 0.4, "days": 12_000})
+    tape = list(failure_tape(scenario, 1))
+    monkeypatch.setattr("goodput.cluster._BLOCK", first_window)
+    assert list(failure_tape(scenario, 1)) == tape and len(tape) > 15_000
+
+
 @pytest.mark.parametrize("seeds", [300, pytest.param(2000, marks=pytest.mark.slow)])
 def test_eight_spares_are_never_worse_than_four_by_more_than_an_interval_of_work(seeds):
     """Time to any point of the running clock falls with spares: only work in flight at the end can be less."""

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from goodput import sensitivity
+from goodput.adaptive import runs_until
 from goodput.design import design, scenarios_of
 from goodput.errors import BadInput
 from goodput.experiment import compare, experiment, sweep
 from goodput.scenario import load_scenario
-from goodput.sensitivity import expected_results, run_study, sobol_indices, storable, tornado, what_moves
+from goodput.sensitivity import expected_results, results_of, run_study, sobol_indices, storable, tornado, what_moves
 from goodput.study import RESERVED, Parameter, load_study, study_of
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "studies" / "what_moves_goodput.toml"
@@ -158,7 +159,10 @@ def test_all_scenarios_meet_the_same_luck():
 
 def test_seeds_are_added_until_each_difference_is_as_narrow_as_asked():
     study = asked({"pool.spares": [0, 8]}, seeds=4)
-    wide, few = (run_study(study, 1, half_width, most) for half_width, most in ((0.1, 200), (1e-9, 7)))
+    wide, few = (
+        results_of(study, runs_until(scenarios_of(study), half_width, study.seeds, most, jobs=1))
+        for half_width, most in ((0.1, 200), (1e-9, 7))
+    )
     half = ((wide["difference_high"] - wide["difference_low"]) / 2)[1:]
     assert half.max() <= 0.1 and wide["seeds"].nunique() == 1 and few["seeds"].tolist() == [7] * 3
 
