@@ -14,7 +14,7 @@ from goodput.remote import played_there
 from goodput.scenario import Scenario
 
 SMALL = 1_000_000  # events of runs that take less time than starting workers: of 400 runs of the baseline
-SHARES = 8  # batches for each worker, at least: so that none is left alone at the end
+SHARES = 8  # batches for each of several workers, at least: so that none is left alone at the end
 FEWEST = 10  # runs of a batch, where they are short: below it the calls of pandas would outweigh them
 
 
@@ -69,7 +69,8 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _batches(work, workers: int) -> Iterator[tuple[int, Scenario, list[int]]]:
-    share = -(-sum(len(seeds) for _, seeds in work) // (SHARES * workers))
+    runs = sum(len(seeds) for _, seeds in work)
+    share = -(-runs // (SHARES * workers)) if workers > 1 else runs
     for number, (scenario, seeds) in enumerate(work):
         size = min(batch_size(scenario), max(share, FEWEST))
         yield from ((number, scenario, seeds[at : at + size]) for at in range(0, len(seeds), size))
